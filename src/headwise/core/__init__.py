@@ -1,0 +1,1 @@
+"""Arithmetic: the algebra of who may attend, and the one attention function."""

@@ -1,0 +1,1 @@
+"""Models: find and fetch them, load them, and route their attention to `attend`."""

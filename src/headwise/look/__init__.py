@@ -1,0 +1,1 @@
+"""Looking: tokens, the record of a forward pass, and what each head does in it."""

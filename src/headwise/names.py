@@ -1,0 +1,119 @@
+"""The words of the project: head ids and the errors everything raises.
+
+Floor 0: this module imports nothing of ours.
+
+Errors, each carrying one clear line (what was wrong, what came, what to do):
+
+    HeadwiseError
+    |- ConfigError     a model configuration that cannot be built, or a field or weight unknown to us
+    |- ShapeError      tensors whose shapes do not fit together
+    |- MaskError       a mask of the wrong type, dtype, shape or length
+    |- HeadError       a head id that cannot be read, or that the model does not have
+    |- ModelError      a model that cannot be found, read or looked into
+    |- TextError       a text that is empty, too long, or not text
+    '- OutputError     a result that cannot be written
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = [
+    "ConfigError",
+    "HeadError",
+    "HeadId",
+    "HeadwiseError",
+    "LayerId",
+    "MaskError",
+    "ModelError",
+    "OutputError",
+    "ShapeError",
+    "TextError",
+]
+
+
+class HeadwiseError(Exception):
+    """Everything headwise raises on a user's mistake."""
+
+
+class ConfigError(HeadwiseError, ValueError):
+    """A model configuration that cannot be built, or a field or weight that is not known."""
+
+
+class ShapeError(HeadwiseError, ValueError):
+    """Tensors whose shapes do not fit together."""
+
+
+class MaskError(HeadwiseError, ValueError):
+    """A mask of the wrong type, dtype, shape or length."""
+
+
+class HeadError(HeadwiseError, ValueError):
+    """A head id that cannot be read, or that the model does not have."""
+
+
+class ModelError(HeadwiseError, RuntimeError):
+    """A model that cannot be found, read or looked into."""
+
+
+class TextError(HeadwiseError, ValueError):
+    """A text that is empty, longer than the model's context, or not text."""
+
+
+class OutputError(HeadwiseError, RuntimeError):
+    """A result that cannot be written."""
+
+
+@dataclass(frozen=True, order=True)
+class LayerId:
+    """One attention layer: `layer` counts from 0; `stream` is "" where a model has one stack.
+
+    Encoder-decoders have the streams "encoder", "decoder" and "cross"; models of several towers
+    use the tower's name. Printed `18` or `cross.0`.
+    """
+
+    stream: str
+    layer: int
+
+    def __str__(self) -> str:
+        return f"{self.stream}.{self.layer}" if self.stream else str(self.layer)
+
+    def head(self, head: int) -> HeadId:
+        """The id of query head `head` of this layer."""
+        return HeadId(self.stream, self.layer, head)
+
+
+@dataclass(frozen=True, order=True)
+class HeadId:
+    """One query head, 0-based: printed `18.6`, or `cross.0.2` in an encoder-decoder."""
+
+    stream: str
+    layer: int
+    head: int
+
+    _FORM: ClassVar[re.Pattern[str]] = re.compile(r"(?:([A-Za-z_][A-Za-z_0-9]*)\.)?(\d+)\.(\d+)")
+
+    def __str__(self) -> str:
+        return f"{self.layer_id}.{self.head}"
+
+    @property
+    def layer_id(self) -> LayerId:
+        """The layer this head belongs to."""
+        return LayerId(self.stream, self.layer)
+
+    @classmethod
+    def parse(cls, text: str | HeadId) -> HeadId:
+        """Read `18.6` or `cross.0.2`.
+
+        Raises:
+            HeadError: the text is not a head id.
+        """
+        if isinstance(text, HeadId):
+            return text
+        match = cls._FORM.fullmatch(text.strip())
+        if match is None:
+            raise HeadError(f"{text!r} is not a head id; write layer.head, for instance 18.6 or cross.0.2")
+        stream, layer, head = match.groups()
+        return cls(stream or "", int(layer), int(head))

@@ -1,0 +1,1 @@
+"""Faces: the terminal and pictures for papers."""
