@@ -29,7 +29,6 @@ def snapshot(name: str, choices: str, *, quiet: bool) -> Path:
     Raises:
         ModelError: no such model, no access to it, or no network.
     """
-    import httpx
     from huggingface_hub import errors as hub
     from huggingface_hub import snapshot_download
 
@@ -50,11 +49,18 @@ def snapshot(name: str, choices: str, *, quiet: bool) -> Path:
         ) from error
     except (hub.RepositoryNotFoundError, hub.HFValidationError) as error:
         raise ModelError(f"there is no model {name!r}; {choices}") from error
-    except (hub.HfHubHTTPError, hub.LocalEntryNotFoundError, httpx.HTTPError, OSError) as error:
+    except Exception as error:  # the hub's transport library, and so its errors, changes
         raise ModelError(
-            f"{name!r} is no catalogue name, file or folder, and the Hugging Face hub could not be "
-            f"reached to look for it there; {choices}"
+            f"{name!r} is no catalogue name, file or folder, and could not be had from the Hugging "
+            f"Face hub ({_reason(error)}); check the network and the disk, or pass a local folder; "
+            f"{choices}"
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):  # LocalEntryNotFoundError: not online, not cached
+        return "it could not be reached, and the model is not in its cache"
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

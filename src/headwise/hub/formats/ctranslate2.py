@@ -88,7 +88,9 @@ def convert(source: Path, target: Path) -> None:
         setattr(model.generation_config, name, value)
     model.save_pretrained(target)
 
-    WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(target)
+    mels = config.num_mel_bins
+    extractor = WhisperFeatureExtractor(mels)  # type: ignore[no-untyped-call]
+    extractor.save_pretrained(target)
     shutil.copyfile(source / "tokenizer.json", target / "tokenizer.json")
     end = "<|endoftext|>"
     tokenizer = {
