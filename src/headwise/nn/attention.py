@@ -1,7 +1,7 @@
 """Multi-head attention as a module: one packed projection, `attend`, one output projection.
 
-Not covered: separate key and value sizes, biases on keys alone. Positions (RoPE tables, ALiBi biases) come
-from the caller, so the module itself knows no positions.
+Not covered: separate key and value sizes, biases on keys alone. Positions (RoPE tables, ALiBi
+biases) come from the caller, so the module itself knows no positions.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ __all__ = ["MultiHeadAttention"]
 class MultiHeadAttention(nn.Module):
     """Self- or cross-attention with multi-head, grouped-query or multi-query heads.
 
-    `w_qkv` packs the projections: num_heads * head_dim rows of queries, then num_kv_heads * head_dim rows
-    of keys, then as many of values. Query head h reads KV head h // (num_heads / num_kv_heads).
+    `w_qkv` packs the projections: num_heads * head_dim rows of queries, then num_kv_heads *
+    head_dim rows of keys, then as many of values. Query head h reads KV head
+    h // (num_heads / num_kv_heads).
 
     Args:
         d_model: width of the stream it reads and writes.
@@ -119,8 +120,9 @@ class MultiHeadAttention(nn.Module):
     def _project(self, x: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
         """q, k and v of the same tokens in one product, each [batch, head, position, head_dim]."""
         heads, kv_heads = self.num_heads, self.num_kv_heads
-        packed = self.w_qkv(x).unflatten(-1, (heads + 2 * kv_heads, self.head_dim)).transpose(1, 2)
-        q, k, v = packed.split((heads, kv_heads, kv_heads), dim=1)
+        packed: Tensor = self.w_qkv(x)
+        packed = packed.view(*x.shape[:2], heads + 2 * kv_heads, self.head_dim).transpose(1, 2)
+        q, k, v = packed.split_with_sizes((heads, kv_heads, kv_heads), dim=1)
         if rotary is not None:
             q, k = rotate(q, rotary), rotate(k, rotary)
         return q, k, v
@@ -130,7 +132,7 @@ class MultiHeadAttention(nn.Module):
         rows = slice(first * self.head_dim, (first + count) * self.head_dim)
         bias = self.w_qkv.bias
         out = F.linear(x, self.w_qkv.weight[rows], None if bias is None else bias[rows])
-        return out.unflatten(-1, (count, self.head_dim)).transpose(1, 2)
+        return out.view(*x.shape[:2], count, self.head_dim).transpose(1, 2)
 
     def _of_memory(self, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor]:
         """k and v of the memory, taken from the cache where it holds them."""
@@ -147,9 +149,8 @@ class MultiHeadAttention(nn.Module):
 
     def extra_repr(self) -> str:
         """Shown by print(module)."""
-        return (
-            f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, head_dim={self.head_dim}"
-        )
+        heads = f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}"
+        return f"{heads}, head_dim={self.head_dim}"
 
 
 def _wrong_stream(name: str, x: Tensor, d_model: int) -> ShapeError:

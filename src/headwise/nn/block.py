@@ -51,7 +51,7 @@ class Block(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch query d_model"],
-        around: Surroundings = Surroundings(),  # noqa: B008  (frozen, so it can be shared)
+        around: Surroundings = Surroundings(),
         cache: LayerCache | None = None,
         cross_cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:

@@ -1,7 +1,8 @@
 """The KV cache: keys and values of the tokens already read, for decoding step by step.
 
-Buffers are made at a layer's first step, in that step's dtype, device and number of heads, and filled in
-place from the left. Use it under torch.no_grad(): a backward pass through earlier steps is not covered.
+Buffers are made at a layer's first step, in that step's dtype, device and number of heads, and
+filled in place from the left. Use it under torch.no_grad(): a backward pass through earlier steps
+is not covered.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ class KVCache:
         num_layers: number of decoder blocks.
         max_length: tokens it has room for, padding included.
 
-    It also holds which stored tokens were padding, so a batch of unequal lengths, padded on the left or
-    on the right, decodes as each sequence would alone.
+    It also holds which stored tokens were padding, so a batch of unequal lengths, padded on the
+    left or on the right, decodes as each sequence would alone.
     """
 
     def __init__(self, num_layers: int, max_length: int) -> None:
@@ -87,7 +88,7 @@ class KVCache:
     def extend(
         self, batch: int, query_len: int, key_padding_mask: Bool[Tensor, "batch query"] | None
     ) -> Bool[Tensor, "batch key"] | None:
-        """Count `query_len` new tokens in; returns the padding of all tokens, None where there is none."""
+        """Count `query_len` new tokens in; returns the padding of all tokens, None for none."""
         old, new = self.key_padding_mask, key_padding_mask
         if (old is not None or new is not None) and self.length:
             old = _none_padded(batch, self.length, new) if old is None else old

@@ -1,7 +1,7 @@
 """Encoder, Decoder and EncoderDecoder, each from one TransformerConfig.
 
-All of them count positions over real tokens, so a batch with padding on either side, a pack of documents and
-a cached step give what one sequence gives alone.
+All of them count positions over real tokens, so a batch with padding on either side, a pack of
+documents and a cached step give what one sequence gives alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Encoder(Stack):
             ids: token ids.
             key_padding_mask: True = padding, on either side; what comes out there means nothing.
             token_types: BERT's segments; None = segment 0.
-            documents: document number of each token, where several sequences are packed into one row.
+            documents: document number of each token, where a row packs several sequences.
         """
         return self.run(
             ids,
@@ -91,7 +91,7 @@ class Decoder(Stack):
             ids: token ids; with a cache, the new ones alone.
             key_padding_mask: True = padding, of these tokens, on either side.
             cache: keys and values of the tokens before (`new_cache`); these tokens are added to it.
-            documents: document number of each token, where several sequences are packed into one row.
+            documents: document number of each token, where a row packs several sequences.
             memory: hidden states for cross-attention.
             memory_padding_mask: True = padding in the memory.
         """

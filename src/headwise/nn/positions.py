@@ -1,7 +1,7 @@
 """Positions: where each token stands, and the four ways to tell attention.
 
-Positions count real tokens: padding takes no number, and each packed document starts at 0 again. So a
-token gets the number it has when its sequence runs alone, whatever stands around it.
+Positions count real tokens: padding takes no number, and each packed document starts at 0 again. So
+a token gets the number it has when its sequence runs alone, whatever stands around it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ def rotary(
     theta: float = 10000.0,
     dtype: torch.dtype = torch.float32,
 ) -> Rotary:
-    """cos and sin for `rotate` (RoPE, Su et al. 2021): pair i turns by position * theta^(-2i/head_dim).
+    """cos and sin for `rotate` (RoPE, Su et al. 2021).
 
+    Pair i turns by position * theta^(-2i / head_dim) radians.
     Computed in float32 (or float64 where asked), then rounded to `dtype`.
     """
     exact = torch.promote_types(dtype, torch.float32)

@@ -36,6 +36,7 @@ class Stack(nn.Module):
         super().__init__()
         self.config = config
         self.causal = causal
+        self.cross = cross
         self.embedding = Embedding(config)
         self.blocks = nn.ModuleList(Block(config, cross=cross) for _ in range(config.num_layers))
         self.final_norm = make_norm(config) if config.final_norm else nn.Identity()
@@ -54,6 +55,7 @@ class Stack(nn.Module):
     ) -> Float[Tensor, "batch position d_model"]:
         """Hidden states after the last block (and the final norm, where there is one)."""
         self._check(ids, key_padding_mask, documents, cache)
+        _check_memory(memory, self.cross)
         batch, query_len = ids.shape
         padding = key_padding_mask
         key_len = query_len
@@ -126,16 +128,16 @@ class Stack(nn.Module):
         if documents is not None and cache is not None:
             raise ShapeError("documents= packs whole sequences; leave it out with a cache")
         length = ids.shape[1] + (0 if cache is None else cache.length)
-        if self.config.positions == "learned" and documents is None:
-            if length > self.config.max_length:
-                raise ShapeError(
-                    f"{length} tokens came, the model has learned max_length="
-                    f"{self.config.max_length} positions; shorten the text or split it"
-                )
+        learned = self.config.positions == "learned" and documents is None
+        if learned and length > self.config.max_length:
+            raise ShapeError(
+                f"{length} tokens came, the model has learned max_length="
+                f"{self.config.max_length} positions; shorten the text or split it"
+            )
 
 
 def initialise(stack: nn.Module, num_layers: int) -> None:
-    """GPT-2's start: normal(0, 0.02), biases 0, projections into the stream / sqrt(2 num_layers)."""
+    """GPT-2's start: normal(0, 0.02), biases 0; into the stream, / sqrt(2 num_layers)."""
     for name, module in stack.named_modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             into_stream = name.endswith(("w_o", "w_out"))
@@ -149,3 +151,12 @@ def _padding(key_padding_mask: Tensor | None) -> Mask | None:
     if key_padding_mask is None:
         return None
     return masks.padding(key_padding_mask=key_padding_mask)
+
+
+def _check_memory(memory: Tensor | None, cross: bool) -> None:
+    if cross and memory is None:
+        raise ShapeError("this decoder attends to a memory; pass memory=, the encoder's output")
+    if memory is not None and not cross:
+        raise ShapeError(
+            "memory came, but no block attends to one; make the decoder with cross=True"
+        )
