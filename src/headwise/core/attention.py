@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, overload
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from headwise.core.bands import chunked
 from headwise.core.masks import Mask
 from headwise.core.masks import positions as positions_of
 from headwise.core.scores import Scores, mix
@@ -148,14 +150,20 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, sink: Tensor | No
 def _spread(gate: Tensor, z: Tensor) -> Tensor:
     """The gate with axes to multiply z [batch, head, query, v_dim]."""
     if gate.dim() in (1, 2, 3) and gate.shape[-1 if gate.dim() == 1 else 1] == z.shape[1]:
-        return gate[None, :, None, None] if gate.dim() == 1 else gate[(...,) + (None,) * (4 - gate.dim())]
+        return (
+            gate[None, :, None, None]
+            if gate.dim() == 1
+            else gate[(...,) + (None,) * (4 - gate.dim())]
+        )
     raise ShapeError(
         f"gate must be [head], [batch, head] or [batch, head, query] with {z.shape[1]} heads, "
         f"came {list(gate.shape)}"
     )
 
 
-def _explicit(scores: Scores, v: Tensor, dropout: float, whole: bool) -> tuple[Tensor, Tensor | None]:
+def _explicit(
+    scores: Scores, v: Tensor, dropout: float, whole: bool
+) -> tuple[Tensor, Tensor | None]:
     """Softmax in the open, by blocks of rows; the pattern is kept only when it was asked for."""
     pattern = None
     parts = []
@@ -190,11 +198,19 @@ def _fused(
             enable_gqa=q.shape[1] != k.shape[1],
         )
     if mask is None or form == "full":
-        return _dense(q, k, v, None, scale, bias, dropout)
+        return _dense(q, k, v, None, scale, bias, dropout, guard=False)
     if bias is None and form == "chunked":
-        return _chunked(q, k, v, mask, scale, dropout)
+        dense = partial(
+            _dense,
+            scale=scale,
+            bias=None,
+            dropout=dropout,
+            guard=not mask.sees_itself(queries, keys, offset),
+        )
+        return chunked(q, k, v, mask, dense)
     allowed = mask.bound(queries, keys, offset).see(*positions_of(queries, keys, offset, q.device))
-    return _dense(q, k, v, allowed, scale, bias, dropout)
+    guard = not mask.sees_itself(queries, keys, offset)
+    return _dense(q, k, v, allowed, scale, bias, dropout, guard)
 
 
 def _dense(
@@ -205,56 +221,25 @@ def _dense(
     scale: float,
     bias: Tensor | None,
     dropout: float,
+    guard: bool,
 ) -> Tensor:
-    """Fused attention under a dense mask; rows that may see nothing see all inside, and give 0."""
-    some = None
-    attn_mask = bias if bias is None else bias.to(q.dtype)
-    if allowed is not None:
-        some = allowed.any(-1, keepdim=True)
-        open_rows = allowed | ~some
-        attn_mask = open_rows if bias is None else bias.to(q.dtype).masked_fill(~open_rows, float("-inf"))
+    """Fused attention under a dense mask; guarded, rows that may see nothing see all inside, and give 0."""
+    blind = None
+    if allowed is not None and guard:
+        blind = ~allowed.any(-1, keepdim=True)
+        allowed = allowed | blind
+    attn_mask = allowed
+    if bias is not None:
+        attn_mask = bias.to(q.dtype)
+        if allowed is not None:
+            attn_mask = attn_mask.masked_fill(~allowed, float("-inf"))
     groups = q.shape[1] // k.shape[1]
-    if groups > 1 and q.device.type != "cpu":  # only the CPU's fused kernel takes groups and a mask together
+    if (
+        groups > 1 and q.device.type != "cpu"
+    ):  # only the CPU's kernel takes groups and a mask together
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         groups = 1
     z = F.scaled_dot_product_attention(
         q, k, v, attn_mask=attn_mask, dropout_p=dropout, scale=scale, enable_gqa=groups > 1
     )
-    return z if some is None else z.masked_fill(~some, 0.0)
-
-
-def _chunked(q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float, dropout: float) -> Tensor:
-    """Attention within a band: blocks of queries become a batch, each with the keys it can reach.
-
-    Linear in the length, in time and memory, forward and backward.
-    """
-    batch, heads, length, _ = q.shape
-    back, ahead = mask.rule.band()
-    assert back is not None
-    assert ahead is not None
-    size = _chunk(back + ahead + 1)
-    left, right = -(-back // size), -(-ahead // size)
-    count = -(-length // size)
-    tail = count * size - length
-    reach = (left + 1 + right) * size
-
-    def blocks_of_keys(x: Tensor) -> Tensor:
-        padded = F.pad(x, (0, 0, left * size, right * size + tail))
-        blocks = padded.unflatten(2, (-1, size))
-        near = torch.cat([blocks[:, :, i : i + count] for i in range(left + 1 + right)], dim=3)
-        return near.transpose(1, 2).flatten(0, 1)
-
-    q_blocks = F.pad(q, (0, 0, 0, tail)).unflatten(2, (count, size)).transpose(1, 2).flatten(0, 1)
-    first = torch.arange(count, device=q.device)[:, None, None] * size
-    q_at = first + torch.arange(size, device=q.device)[:, None]
-    k_at = first + torch.arange(reach, device=q.device) - left * size
-    inside = (k_at >= 0) & (k_at < length)
-    allowed = (mask.bound(length, length, 0).see(q_at, k_at) & inside).transpose(1, 2)
-    allowed = allowed.expand(batch, *allowed.shape[1:]).flatten(0, 1)
-    z = _dense(q_blocks, blocks_of_keys(k), blocks_of_keys(v), allowed, scale, None, dropout)
-    return z.unflatten(0, (batch, count)).transpose(1, 2).flatten(2, 3)[:, :, :length]
-
-
-def _chunk(width: int) -> int:
-    """Queries per block for a band of `width` keys: half the band, between 64 and 256."""
-    return max(64, min(256, 1 << max(0, (width // 2 - 1)).bit_length()))
+    return z if blind is None else z.masked_fill(blind, 0.0)

@@ -71,7 +71,9 @@ class Mask:
         return " & ".join(parts + [limit.describe() for limit in self.limits])
 
     def __bool__(self) -> bool:
-        raise MaskError("a mask is neither true nor false; combine masks with & | ~, not and, or, not")
+        raise MaskError(
+            "a mask is neither true nor false; combine masks with & | ~, not and, or, not"
+        )
 
     def dense(
         self,
@@ -107,6 +109,11 @@ class Mask:
             seen = seen & limit.see(q, k)
         return seen
 
+    def sees_itself(self, query_len: int, key_len: int, query_offset: int) -> bool:
+        """Whether every query surely sees its own position, so that no row is without keys."""
+        own = query_offset >= 0 and query_offset + query_len <= key_len
+        return own and not self.limits and isinstance(self.rule, Window | Full)
+
     def form(self, query_len: int, key_len: int, query_offset: int | None = None) -> Form:
         """The cheapest exact form for fused attention.
 
@@ -126,7 +133,11 @@ class Mask:
                 return "causal"
         if back is None or ahead is None or offset != 0 or query_len != key_len:
             return "dense"
-        return "chunked" if 4 * (back + ahead + 1) <= key_len and not _has_given(self.rule) else "dense"
+        return (
+            "chunked"
+            if 4 * (back + ahead + 1) <= key_len and not _has_given(self.rule)
+            else "dense"
+        )
 
 
 def full() -> Mask:
@@ -185,12 +196,15 @@ def padding(
         "True = padding: for a 1/0 attention_mask of transformers pass attention_mask == 0",
     )
     if key_padding_mask.dim() != 2:
-        raise MaskError(f"key_padding_mask must be [batch, key], came {list(key_padding_mask.shape)}")
+        raise MaskError(
+            f"key_padding_mask must be [batch, key], came {list(key_padding_mask.shape)}"
+        )
     return Mask(Full(), (Real(~key_padding_mask),))
 
 
 def documents(
-    ids: Int[Tensor, "*batch key"] | Sequence[int], query_ids: Int[Tensor, "*batch query"] | None = None
+    ids: Int[Tensor, "*batch key"] | Sequence[int],
+    query_ids: Int[Tensor, "*batch query"] | None = None,
 ) -> Mask:
     """Packed sequences: a query may attend only to keys of its own document.
 
@@ -199,7 +213,9 @@ def documents(
         query_ids: the numbers of the queries where they are another sequence (cross-attention).
     """
     of_keys = _whole_numbers(ids, "documents(ids)", dims=None)
-    of_queries = None if query_ids is None else _whole_numbers(query_ids, "documents(query_ids=)", dims=None)
+    of_queries = (
+        None if query_ids is None else _whole_numbers(query_ids, "documents(query_ids=)", dims=None)
+    )
     return Mask(Full(), (SameDocument(of_keys, of_queries),))
 
 
@@ -212,7 +228,9 @@ def tensor(allowed: Bool[Tensor, "*shape"]) -> Mask:
     Raises:
         MaskError: not boolean, or of another shape.
     """
-    _require_bool(allowed, "a mask tensor", "True = may attend: pass x.bool(), or mask == 0 for a -inf mask")
+    _require_bool(
+        allowed, "a mask tensor", "True = may attend: pass x.bool(), or mask == 0 for a -inf mask"
+    )
     if allowed.dim() == 2:
         allowed = allowed[None, None]
     if allowed.dim() != 4:
@@ -246,7 +264,9 @@ def _require_bool(x: object, what: str, hint: str) -> None:
     if not isinstance(x, Tensor):
         raise MaskError(f"{what} must be a boolean tensor, came {type(x).__name__}")
     if x.dtype is not torch.bool:
-        raise MaskError(f"{what} must be boolean, came {str(x.dtype).removeprefix('torch.')}; {hint}")
+        raise MaskError(
+            f"{what} must be boolean, came {str(x.dtype).removeprefix('torch.')}; {hint}"
+        )
 
 
 def _require_count(what: str, n: object, least: int) -> None:
@@ -258,7 +278,9 @@ def _whole_numbers(x: Tensor | Sequence[int], what: str, dims: int | None) -> Te
     """x as an int64 tensor; [position] becomes [1, position] where dims is None."""
     numbers = x if isinstance(x, Tensor) else torch.tensor(x)
     if numbers.dtype.is_floating_point or numbers.dtype in (torch.bool, torch.complex64):
-        raise MaskError(f"{what} takes whole numbers, came {str(numbers.dtype).removeprefix('torch.')}")
+        raise MaskError(
+            f"{what} takes whole numbers, came {str(numbers.dtype).removeprefix('torch.')}"
+        )
     if dims is None and numbers.dim() == 1:
         numbers = numbers[None]
     if numbers.dim() != (dims or 2):

@@ -129,14 +129,20 @@ class Given:
         rows, columns = self.allowed.shape[-2:]
         q = q - self.start
         inside = (q >= 0) & (q < rows) & (k >= 0) & (k < columns)
-        return self.allowed.to(k.device)[:, :, q.clamp(0, rows - 1), k.clamp(0, columns - 1)] & inside
+        return (
+            self.allowed.to(k.device)[:, :, q.clamp(0, rows - 1), k.clamp(0, columns - 1)] & inside
+        )
 
     def band(self) -> Band:
         return ANYWHERE
 
     def bound(self, query_len: int, key_len: int, offset: int) -> Given:
         rows, columns = self.allowed.shape[-2:]
-        if columns < key_len or rows < query_len or (rows > query_len and rows < offset + query_len):
+        if (
+            columns < key_len
+            or rows < query_len
+            or (rows > query_len and rows < offset + query_len)
+        ):
             raise MaskError(
                 f"the mask tensor is [query={rows}, key={columns}], attention is [query={query_len}, "
                 f"key={key_len}] from position {offset}; pass one that covers it, or for padding "
@@ -163,7 +169,10 @@ class Both:
         return _least(b1, b2), _least(a1, a2)
 
     def bound(self, query_len: int, key_len: int, offset: int) -> Rule:
-        return Both(self.left.bound(query_len, key_len, offset), self.right.bound(query_len, key_len, offset))
+        return Both(
+            self.left.bound(query_len, key_len, offset),
+            self.right.bound(query_len, key_len, offset),
+        )
 
     def describe(self) -> str:
         return f"({self.left.describe()} & {self.right.describe()})"
@@ -184,7 +193,10 @@ class Either:
         return _most(b1, b2), _most(a1, a2)
 
     def bound(self, query_len: int, key_len: int, offset: int) -> Rule:
-        return Either(self.left.bound(query_len, key_len, offset), self.right.bound(query_len, key_len, offset))
+        return Either(
+            self.left.bound(query_len, key_len, offset),
+            self.right.bound(query_len, key_len, offset),
+        )
 
     def describe(self) -> str:
         return f"({self.left.describe()} | {self.right.describe()})"
@@ -265,7 +277,10 @@ class SameDocument:
     query_ids: Tensor | None = None
 
     def see(self, q: Tensor, k: Tensor) -> Tensor:
-        ids, query_ids = self.ids.to(k.device), self.ids if self.query_ids is None else self.query_ids
+        ids, query_ids = (
+            self.ids.to(k.device),
+            self.ids if self.query_ids is None else self.query_ids,
+        )
         inside = (k >= 0) & (k < ids.shape[-1]) & (q >= 0) & (q < query_ids.shape[-1])
         of_query = query_ids.to(k.device)[:, q.clamp(0, query_ids.shape[-1] - 1)]
         return ((of_query == ids[:, k.clamp(0, ids.shape[-1] - 1)]) & inside)[:, None]

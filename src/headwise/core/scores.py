@@ -56,7 +56,7 @@ class Scores:
         self, start: int = 0, stop: int | None = None, heads: slice | None = None
     ) -> Float[Tensor, "batch head query key"]:
         """The pattern of query rows start..stop, of all heads or of a slice of them."""
-        batch, num_heads, queries, keys = self.shape
+        _, num_heads, queries, _ = self.shape
         stop = queries if stop is None else stop
         first, last, _ = (heads or slice(None)).indices(num_heads)
         dtype = torch.promote_types(self.q.dtype, torch.float32)

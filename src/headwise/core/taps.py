@@ -44,8 +44,8 @@ def tapped(taps: Mapping[nn.Module, Tap]) -> Iterator[None]:
             module.__dict__[_NAME] = tap
         yield
     finally:
-        for module, tap in before.items():
-            if tap is None:
+        for module, old in before.items():
+            if old is None:
                 module.__dict__.pop(_NAME, None)
             else:
-                module.__dict__[_NAME] = tap
+                module.__dict__[_NAME] = old
