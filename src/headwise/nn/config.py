@@ -1,0 +1,139 @@
+"""One frozen configuration for every model in `headwise.nn`, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from headwise.names import ConfigError
+
+__all__ = ["Activation", "Norm", "NormPosition", "Positions", "TransformerConfig"]
+
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"]
+Norm = Literal["layer", "rms"]
+NormPosition = Literal["pre", "post"]
+Positions = Literal["none", "sinusoidal", "learned", "rope", "alibi"]
+
+_CHOICES = {
+    "activation": get_args(Activation),
+    "norm": get_args(Norm),
+    "norm_position": get_args(NormPosition),
+    "positions": get_args(Positions),
+}
+_COUNTS = ("vocab_size", "d_model", "num_layers", "num_heads", "max_length")
+_RESOLVED_COUNTS = ("num_kv_heads", "head_dim", "d_ff", "num_decoder_layers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """What an Encoder, a Decoder or an EncoderDecoder is made of.
+
+    Fields given as None are filled in when the configuration is made, so a reader always finds a
+    number: `num_kv_heads` (num_heads), `head_dim` (d_model // num_heads), `d_ff` (4 * d_model),
+    `num_decoder_layers` (num_layers; used by EncoderDecoder alone).
+
+    Lengths and windows are counted in tokens, a token's own key included. `token_types` is the
+    size of BERT's segment table (0 = none), `embedding_norm` BERT's norm after the embeddings,
+    `final_norm` the norm after the last block (customary with norm_position "pre").
+
+    Raises:
+        ConfigError: a field that cannot be, named with its value and what to use instead.
+    """
+
+    vocab_size: int
+    d_model: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int = None  # type: ignore[assignment]  # filled in by __post_init__
+    head_dim: int = None  # type: ignore[assignment]
+    d_ff: int = None  # type: ignore[assignment]
+    num_decoder_layers: int = None  # type: ignore[assignment]
+
+    activation: Activation = "gelu"
+    attention_bias: bool = True
+    attention_out_bias: bool = True
+    ffn_bias: bool = True
+
+    norm: Norm = "layer"
+    norm_position: NormPosition = "pre"
+    norm_eps: float = 1e-5
+    final_norm: bool = True
+
+    positions: Positions = "rope"
+    max_length: int = 2048
+    rope_theta: float = 10000.0
+    window: int | None = None
+
+    token_types: int = 0
+    embedding_norm: bool = False
+    tie_embeddings: bool = True
+
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            _check_count(name, getattr(self, name))
+        self._fill_in()
+        for name in _RESOLVED_COUNTS:
+            _check_count(name, getattr(self, name))
+        self._check_heads()
+        self._check_choices()
+        self._check_numbers()
+
+    def _fill_in(self) -> None:
+        if self.head_dim is None and self.d_model % self.num_heads:
+            raise ConfigError(
+                f"d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
+                f"give head_dim (any size works), or a d_model of "
+                f"{self.d_model - self.d_model % self.num_heads or self.num_heads}"
+            )
+        for name, value in (
+            ("num_kv_heads", self.num_heads),
+            ("head_dim", self.d_model // self.num_heads),
+            ("d_ff", 4 * self.d_model),
+            ("num_decoder_layers", self.num_layers),
+        ):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+
+    def _check_heads(self) -> None:
+        check_groups(self.num_heads, self.num_kv_heads)
+        if self.positions == "rope" and self.head_dim % 2:
+            raise ConfigError(
+                f"head_dim={self.head_dim} is odd and rope turns pairs; "
+                f"use head_dim={self.head_dim + 1}, or positions='alibi'"
+            )
+
+    def _check_choices(self) -> None:
+        for name, known in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise ConfigError(f"{name}={value!r} is not known; use one of {', '.join(known)}")
+
+    def _check_numbers(self) -> None:
+        if self.window is not None:
+            _check_count("window", self.window)
+        if self.token_types < 0:
+            raise ConfigError(f"token_types={self.token_types} is negative; use 0 for no segments")
+        for name in ("dropout", "attention_dropout"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise ConfigError(f"{name}={value} is not a rate; use 0 <= {name} < 1")
+        for name in ("norm_eps", "rope_theta"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name}={getattr(self, name)} must be greater than 0")
+
+
+def check_groups(num_heads: int, num_kv_heads: int) -> None:
+    """Raise ConfigError unless the query heads share the KV heads evenly."""
+    if num_heads % num_kv_heads:
+        raise ConfigError(
+            f"num_heads={num_heads} is not a multiple of num_kv_heads={num_kv_heads}; "
+            f"use num_kv_heads={num_heads} for plain multi-head attention"
+        )
+
+
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name}={value!r} is not a count; use a whole number of 1 or more")

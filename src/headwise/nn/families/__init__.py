@@ -1,0 +1,11 @@
+"""Checkpoint families as tables: their fields and weights, ours, and nothing else."""
+
+from __future__ import annotations
+
+from headwise.nn.families.bert import BERT
+from headwise.nn.families.gpt2 import GPT2
+from headwise.nn.families.llama import LLAMA
+
+__all__ = ["FAMILIES"]
+
+FAMILIES = {family.model_type: family for family in (LLAMA, BERT, GPT2)}

@@ -1,0 +1,117 @@
+"""Positions: where each token stands, and the four ways to tell attention.
+
+Positions count real tokens: padding takes no number, and each packed document starts at 0 again. So
+a token gets the number it has when its sequence runs alone, whatever stands around it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+__all__ = ["Places", "Rotary", "alibi", "alibi_slopes", "place", "rotary", "rotate", "sinusoidal"]
+
+Rotary = tuple[Tensor, Tensor]
+"""cos and sin, each [batch or 1, 1, position, head_dim / 2]."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the queries and the keys of one forward pass stand."""
+
+    queries: Int[Tensor, "batch query"]
+    keys: Int[Tensor, "batch key"]
+
+
+def place(
+    query_len: int,
+    key_len: int,
+    key_padding_mask: Bool[Tensor, "batch key"] | None = None,
+    documents: Int[Tensor, "batch key"] | None = None,
+    device: torch.device | None = None,
+) -> Places:
+    """Number the tokens; the queries are the last `query_len` keys (batch is 1 where all agree).
+
+    Args:
+        query_len: number of queries.
+        key_len: number of keys, cached ones included.
+        key_padding_mask: True = padding; it takes no number of its own.
+        documents: document number of each token; a document is one run of equal numbers.
+        device: where to make them.
+    """
+    keys = torch.arange(key_len, device=device)[None]
+    if key_padding_mask is not None:
+        keys = ((~key_padding_mask).cumsum(-1) - 1).clamp(min=0)
+    if documents is not None:
+        keys = keys - _start_of_document(keys, documents)
+    return Places(keys[:, key_len - query_len :], keys)
+
+
+def _start_of_document(
+    keys: Int[Tensor, "batch key"], documents: Int[Tensor, "batch key"]
+) -> Int[Tensor, "batch key"]:
+    """The position at which each token's document starts."""
+    starts = torch.zeros_like(documents, dtype=torch.bool)
+    starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    return torch.where(starts, keys, 0).cummax(-1).values
+
+
+def sinusoidal(
+    positions: Int[Tensor, "*batch position"], d_model: int
+) -> Float[Tensor, "*batch position d_model"]:
+    """sin on even, cos on odd channels, wavelengths 2 pi to 10000 * 2 pi (Vaswani et al. 2017)."""
+    even = torch.arange(0, d_model, 2, device=positions.device, dtype=torch.float32)
+    angle = positions[..., None].float() * torch.exp(even * (-math.log(10000.0) / d_model))
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)[..., :d_model]
+
+
+def rotary(
+    positions: Int[Tensor, "batch position"],
+    head_dim: int,
+    theta: float = 10000.0,
+    dtype: torch.dtype = torch.float32,
+) -> Rotary:
+    """cos and sin for `rotate` (RoPE, Su et al. 2021).
+
+    Pair i turns by position * theta^(-2i / head_dim) radians.
+    Computed in float32 (or float64 where asked), then rounded to `dtype`.
+    """
+    exact = torch.promote_types(dtype, torch.float32)
+    even = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.int64).to(exact)
+    inverse = 1.0 / theta ** (even / head_dim)
+    angle = positions[:, None, :, None].to(exact) * inverse
+    return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def rotate(
+    x: Float[Tensor, "batch head position head_dim"], table: Rotary
+) -> Float[Tensor, "batch head position head_dim"]:
+    """Turn channel i together with channel i + head_dim / 2 (the half-split pairs of Llama)."""
+    cos, sin = table
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+
+
+def alibi_slopes(num_heads: int) -> list[float]:
+    """One slope per head (Press et al. 2022): 2^(-8/n), 2^(-16/n), ... for n a power of two.
+
+    Other head counts take the slopes of the power of two below, then every other slope of the one
+    above, as the authors do.
+    """
+    below = 2 ** (num_heads.bit_length() - 1)
+    slopes = [2 ** (-8 * (i + 1) / below) for i in range(below)]
+    between = [2 ** (-4 * (i + 1) / below) for i in range(0, 2 * below, 2)]
+    return (slopes + between)[:num_heads]
+
+
+def alibi(
+    places: Places, num_heads: int, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "batch head query key"]:
+    """The bias -slope * |query position - key position| that ALiBi adds to the scores."""
+    distance = (places.queries[:, None, :, None] - places.keys[:, None, None, :]).abs()
+    slopes = torch.tensor(alibi_slopes(num_heads), device=distance.device, dtype=dtype)
+    return -slopes[:, None, None] * distance
