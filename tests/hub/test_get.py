@@ -90,7 +90,9 @@ def test_a_folder_that_is_no_model(tmp_path, files, says):
         get(tmp_path)
 
 
-@pytest.mark.parametrize(("content", "says"), [(b"", "is empty"), (b"PK\3\4..", "starts with b'PK")])
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"", "is empty"), (b"PK\3\4..", "starts with b'PK")]
+)
 def test_a_file_that_is_no_gguf(tmp_path, cache, content, says):
     file = tmp_path / "model.gguf"
     file.write_bytes(content)
@@ -239,7 +241,9 @@ def test_ctrl_c_stops_pip_and_leaves_nothing(tiny, cache, monkeypatch):
 # --- the cache ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spoil", ["truncate", "delete", "no source", "bad source", "old converter"])
+@pytest.mark.parametrize(
+    "spoil", ["truncate", "delete", "no source", "bad source", "old converter"]
+)
 def test_a_spoilt_entry_is_made_again(tiny, cache, spoil):
     folder = get("tiny", quiet=True)
     weights, source = folder / "model.safetensors", folder / "SOURCE.json"
