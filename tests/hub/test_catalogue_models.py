@@ -107,6 +107,6 @@ def test_whisper_hears_silence_and_knows_its_heads():
     start = torch.tensor([[50257, 50362]])
     with torch.no_grad():
         logits = model(input_features=features, decoder_input_ids=start).logits[0, -1]
-    assert processor.decode(logits.argmax()) in ("<|endoftext|>", " [", " you", " (")
+    assert processor.decode(logits.argmax()) == " you"  # what Whisper is known to hear in silence
     assert model.generation_config.alignment_heads[-1] == [3, 4]
     assert processor.tokenizer("Hello there").input_ids[:2] == [50257, 50362]

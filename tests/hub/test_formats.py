@@ -301,7 +301,7 @@ def gguf_weights(model):
             yield f"blk.{i}.{theirs}.weight", state[f"{prefix}{ours}.weight"]
 
 
-@pytest.fixture()
+@pytest.fixture
 def llama():
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -104,7 +104,7 @@ def test_a_file_that_is_no_gguf(tmp_path, cache, content, says):
 def test_a_broken_gguf_leaves_nothing(tmp_path, cache):
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF" + b"\xff" * 100)
-    with pytest.raises(ModelError, match="model.gguf could not be converted"):
+    with pytest.raises(ModelError, match=r"model\.gguf could not be converted"):
         get(file, quiet=True)
     assert list(cache.glob("model-*")) == []
     assert hidden(cache) == []

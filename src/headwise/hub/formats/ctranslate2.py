@@ -28,7 +28,7 @@ __all__ = ["convert", "read"]
 _TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
 _NORM = {"weight": "gamma", "bias": "beta"}
 _CONTEXT = 448
-_IDS = {  # of the English-only vocabulary
+_IDS: dict[str, Any] = {  # of the English-only vocabulary
     "pad_token_id": 50256,
     "bos_token_id": 50256,
     "eos_token_id": 50256,
