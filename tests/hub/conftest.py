@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -59,3 +61,21 @@ def tiny(tmp_path, monkeypatch, cache):
     )
     monkeypatch.setitem(CATALOGUE, "tiny", entry)
     return entry
+
+
+@pytest.fixture
+def leftovers(cache):
+    """Lists what lies in the cache beside the entries and their locks."""
+    return lambda: [p.name for p in cache.glob(".*") if not p.name.endswith(".lock")]
+
+
+@pytest.fixture
+def run():
+    """Runs code in a Python of its own: run(code, environment) -> CompletedProcess."""
+
+    def run(code: str, env: dict[str, str], *, check: bool = True):
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **env}
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=check)
+
+    return run

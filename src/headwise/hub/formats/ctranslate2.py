@@ -94,7 +94,7 @@ def convert(source: Path, target: Path) -> None:
     model = WhisperForConditionalGeneration(config)
     weights = {name: torch.from_numpy(a.astype(np.float32)) for name, a in _rename(stored, config)}
     model.load_state_dict(weights, strict=True)
-    model.generation_config = GenerationConfig(**_IDS, **_generation(settings))
+    model.generation_config = GenerationConfig.from_dict(_IDS | _generation(settings))
     model.save_pretrained(target)
 
     mels = config.num_mel_bins
