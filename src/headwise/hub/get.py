@@ -6,6 +6,7 @@ cache; after that a call checks a few file sizes and imports nothing large.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -92,6 +93,8 @@ def _convert(name: str, form: str, source: Path, target: Path, *, quiet: bool) -
         except (HeadwiseError, OSError):
             raise
         except Exception as error:  # readers of foreign files raise whatever they meet
+            if "No space left on device" in str(error):  # safetensors has an error of its own
+                raise OSError(errno.ENOSPC, "No space left on device") from error
             said = f"{type(error).__name__}: {error}".split("\n")[0]
             raise ModelError(
                 f"{name} could not be converted ({said}); the file may be damaged, or of a "
@@ -117,7 +120,7 @@ def _gguf(path: Path, *, quiet: bool) -> Path:
 
     key = hashlib.sha256(f"{path}|{facts.st_size}|{facts.st_mtime_ns}".encode()).hexdigest()[:8]
     name = re.sub(r"[^\w.\-]", "_", path.stem)[:80] + f"-{key}"
-    needs = 9 * facts.st_size  # float32 from 4 bits and a scale
+    needs = 2 * facts.st_size  # the least: float32 from 16 bits
     return cached(name, stamp("gguf"), build, needs=needs, quiet=quiet)
 
 

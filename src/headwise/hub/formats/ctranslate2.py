@@ -28,6 +28,12 @@ __all__ = ["convert", "read"]
 _TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
 _NORM = {"weight": "gamma", "bias": "beta"}
 _CONTEXT = 448
+_IDS: dict[str, Any] = {  # of the English-only vocabulary
+    "pad_token_id": 50256,
+    "bos_token_id": 50256,
+    "eos_token_id": 50256,
+    "decoder_start_token_id": 50257,
+}
 # CTranslate2's name of a block's part: the layer norm, then the packed linear layers in order.
 _SELF = ("self_attention", "self_attn", (("q_proj", "k_proj", "v_proj"), ("out_proj",)))
 _CROSS = ("attention", "encoder_attn", (("q_proj",), ("k_proj", "v_proj"), ("out_proj",)))
@@ -76,7 +82,11 @@ def _variables(file: BinaryIO) -> Iterator[tuple[str, NDArray[Any]]]:
 def convert(source: Path, target: Path) -> None:
     """Convert the folder `source` (model.bin, config.json, tokenizer.json)."""
     import torch
-    from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
+    from transformers import (
+        GenerationConfig,
+        WhisperFeatureExtractor,
+        WhisperForConditionalGeneration,
+    )
 
     stored = read(source / "model.bin")
     config = _config(stored)
@@ -84,8 +94,7 @@ def convert(source: Path, target: Path) -> None:
     model = WhisperForConditionalGeneration(config)
     weights = {name: torch.from_numpy(a.astype(np.float32)) for name, a in _rename(stored, config)}
     model.load_state_dict(weights, strict=True)
-    for name, value in _generation(settings).items():
-        setattr(model.generation_config, name, value)
+    model.generation_config = GenerationConfig.from_dict(_IDS | _generation(settings))
     model.save_pretrained(target)
 
     mels = config.num_mel_bins
@@ -121,10 +130,7 @@ def _config(stored: Weights) -> WhisperConfig:
         num_mel_bins=stored["encoder/conv1/weight"].shape[1],
         max_source_positions=stored["encoder/position_encodings/encodings"].shape[0],
         max_target_positions=stored["decoder/position_encodings/encodings"].shape[0],
-        pad_token_id=50256,
-        bos_token_id=50256,
-        eos_token_id=50256,
-        decoder_start_token_id=50257,
+        **_IDS,
     )
 
 
