@@ -114,6 +114,8 @@ class HeadId:
             return text
         match = cls._FORM.fullmatch(text.strip())
         if match is None:
-            raise HeadError(f"{text!r} is not a head id; write layer.head, for instance 18.6 or cross.0.2")
+            raise HeadError(
+                f"{text!r} is not a head id; write layer.head, for instance 18.6 or cross.0.2"
+            )
         stream, layer, head = match.groups()
         return cls(stream or "", int(layer), int(head))

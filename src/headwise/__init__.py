@@ -1,0 +1,1 @@
+"""headwise: see, check and cut every attention head."""

@@ -1,0 +1,245 @@
+"""attend: the one attention function everything in headwise passes.
+
+Nothing asked, it is scaled_dot_product_attention with the cheapest exact form of the mask: none, the kernel's
+own triangle, a chunked window (linear in the length), dense last. Asked for the pattern, or given a softcap or
+sinks, which no fused kernel has everywhere, it takes the explicit path, block by block of rows. Both paths
+give the same result; neither changes who may attend.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, overload
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.core.bands import chunked
+from headwise.core.masks import Mask
+from headwise.core.masks import positions as positions_of
+from headwise.core.scores import Scores, mix
+from headwise.names import MaskError, ShapeError
+
+__all__ = ["Observer", "attend"]
+
+Observer = Callable[[Scores, Tensor, Tensor], None]
+"""Called after the call as observer(scores, v, z): z is the head output before any gate."""
+
+
+@overload
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask | None = ...,
+    *,
+    scale: float | None = ...,
+    bias: Tensor | None = ...,
+    softcap: float | None = ...,
+    sink: Tensor | None = ...,
+    gate: Tensor | None = ...,
+    dropout: float = ...,
+    return_pattern: Literal[False] = ...,
+    observers: Sequence[Observer] = ...,
+    query_offset: int | None = ...,
+) -> Tensor: ...
+@overload
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask | None = ...,
+    *,
+    scale: float | None = ...,
+    bias: Tensor | None = ...,
+    softcap: float | None = ...,
+    sink: Tensor | None = ...,
+    gate: Tensor | None = ...,
+    dropout: float = ...,
+    return_pattern: Literal[True],
+    observers: Sequence[Observer] = ...,
+    query_offset: int | None = ...,
+) -> tuple[Tensor, Tensor]: ...
+def attend(
+    q: Float[Tensor, "batch head query head_dim"],
+    k: Float[Tensor, "batch kv_head key head_dim"],
+    v: Float[Tensor, "batch kv_head key v_dim"],
+    mask: Mask | None = None,
+    *,
+    scale: float | None = None,
+    bias: Float[Tensor, "#batch #head #query key"] | None = None,
+    softcap: float | None = None,
+    sink: Float[Tensor, " head"] | None = None,
+    gate: Float[Tensor, "*head"] | None = None,
+    dropout: float = 0.0,
+    return_pattern: bool = False,
+    observers: Sequence[Observer] = (),
+    query_offset: int | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Scaled dot-product attention of every head at once (Vaswani et al. 2017, section 3.2).
+
+    z = dropout(softmax(softcap(scale * q k^T) + bias, over the keys the mask allows)) v, then times the gate.
+    A row that may see nothing gives 0 and finite gradients; NaNs of the input come through.
+
+    Args:
+        q: queries, [batch, num_heads, query, head_dim].
+        k: keys, [batch, num_kv_heads, key, head_dim]; num_heads is a multiple of num_kv_heads (grouped-query
+            attention, multi-query at 1), and query head i uses KV head i // (num_heads / num_kv_heads).
+        v: values, [batch, num_kv_heads, key, v_dim].
+        mask: who may attend; None = everyone.
+        scale: factor on q k^T; None = 1 / sqrt(head_dim).
+        bias: added to the scores (ALiBi, T5), broadcastable to [batch, num_heads, query, key].
+        softcap: scores become softcap * tanh(scores / softcap) before the bias (Gemma 2).
+        sink: one logit per head [num_heads] that takes part in the softmax and takes its weight away (GPT-OSS).
+        gate: factor on each head's output, [num_heads], [batch, num_heads] or [batch, num_heads, query].
+        dropout: probability with which a weight is dropped; pass 0 in eval.
+        return_pattern: also return the pattern, before dropout, [batch, num_heads, query, key].
+        observers: called as observer(scores, v, z) afterwards.
+        query_offset: position of the first query; None puts the last query at the last key.
+
+    Returns:
+        z like q (v_dim in place of head_dim); with return_pattern, (z, pattern).
+
+    Raises:
+        ShapeError: shapes that do not fit.
+        MaskError: a mask that is no Mask, or too short.
+    """
+    _check(q, k, v, mask, sink)
+    scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
+    offset = k.shape[-2] - q.shape[-2] if query_offset is None else query_offset
+    pattern = None
+    if return_pattern or softcap is not None or sink is not None:
+        scores = Scores(q, k, mask, scale, bias, softcap, sink, offset)
+        z, pattern = _explicit(scores, v, dropout, return_pattern)
+    else:
+        z = _fused(q, k, v, mask, scale, bias, dropout, offset)
+    for observer in observers:
+        observer(Scores(q, k, mask, scale, bias, softcap, sink, offset), v, z)
+    if gate is not None:
+        z = z * _spread(gate, z)
+    return (z, pattern) if pattern is not None else z
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, sink: Tensor | None) -> None:
+    if mask is not None and not isinstance(mask, Mask):
+        raise MaskError(
+            f"mask must be a headwise mask or None, came {type(mask).__name__}; "
+            "use masks.causal(), masks.padding(...) or masks.tensor(bool tensor)"
+        )
+    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
+        raise ShapeError(
+            "q, k and v must be [batch, heads, length, head_dim], "
+            f"came {list(q.shape)}, {list(k.shape)}, {list(v.shape)}"
+        )
+    heads, kv_heads = q.shape[1], k.shape[1]
+    if q.shape[0] != k.shape[0] or q.shape[-1] != k.shape[-1] or k.shape[:-1] != v.shape[:-1]:
+        raise ShapeError(
+            "q, k and v must share the batch, q and k the head_dim, k and v heads and keys, "
+            f"came {list(q.shape)}, {list(k.shape)}, {list(v.shape)}"
+        )
+    if kv_heads == 0 or heads % kv_heads:
+        raise ShapeError(f"num_heads={heads} is not a multiple of num_kv_heads={kv_heads}")
+    if sink is not None and sink.shape != (heads,):
+        raise ShapeError(f"sink must be one logit per head, [{heads}], came {list(sink.shape)}")
+
+
+def _spread(gate: Tensor, z: Tensor) -> Tensor:
+    """The gate with axes to multiply z [batch, head, query, v_dim]."""
+    if gate.dim() in (1, 2, 3) and gate.shape[-1 if gate.dim() == 1 else 1] == z.shape[1]:
+        return (
+            gate[None, :, None, None]
+            if gate.dim() == 1
+            else gate[(...,) + (None,) * (4 - gate.dim())]
+        )
+    raise ShapeError(
+        f"gate must be [head], [batch, head] or [batch, head, query] with {z.shape[1]} heads, "
+        f"came {list(gate.shape)}"
+    )
+
+
+def _explicit(
+    scores: Scores, v: Tensor, dropout: float, whole: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Softmax in the open, by blocks of rows; the pattern is kept only when it was asked for."""
+    pattern = None
+    parts = []
+    for start, stop in [(0, scores.shape[2])] if whole else scores.blocks():
+        pattern = scores.rows(start, stop)
+        weights = F.dropout(pattern, dropout) if dropout else pattern
+        parts.append(mix(weights, v.to(pattern.dtype)).to(v.dtype))
+    z = parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+    return z, pattern.to(v.dtype) if whole and pattern is not None else None
+
+
+def _fused(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask | None,
+    scale: float,
+    bias: Tensor | None,
+    dropout: float,
+    offset: int,
+) -> Tensor:
+    queries, keys = q.shape[-2], k.shape[-2]
+    form = "full" if mask is None else mask.form(queries, keys, offset)
+    if bias is None and form in ("full", "causal"):
+        return F.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            dropout_p=dropout,
+            is_causal=form == "causal",
+            scale=scale,
+            enable_gqa=q.shape[1] != k.shape[1],
+        )
+    if mask is None or form == "full":
+        return _dense(q, k, v, None, scale, bias, dropout, guard=False)
+    if bias is None and form == "chunked":
+        dense = partial(
+            _dense,
+            scale=scale,
+            bias=None,
+            dropout=dropout,
+            guard=not mask.sees_itself(queries, keys, offset),
+        )
+        return chunked(q, k, v, mask, dense)
+    allowed = mask.bound(queries, keys, offset).see(*positions_of(queries, keys, offset, q.device))
+    guard = not mask.sees_itself(queries, keys, offset)
+    return _dense(q, k, v, allowed, scale, bias, dropout, guard)
+
+
+def _dense(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    allowed: Tensor | None,
+    scale: float,
+    bias: Tensor | None,
+    dropout: float,
+    guard: bool,
+) -> Tensor:
+    """Fused attention under a dense mask; guarded, rows that may see nothing see all inside, and give 0."""
+    blind = None
+    if allowed is not None and guard:
+        blind = ~allowed.any(-1, keepdim=True)
+        allowed = allowed | blind
+    attn_mask = allowed
+    if bias is not None:
+        attn_mask = bias.to(q.dtype)
+        if allowed is not None:
+            attn_mask = attn_mask.masked_fill(~allowed, float("-inf"))
+    groups = q.shape[1] // k.shape[1]
+    if (
+        groups > 1 and q.device.type != "cpu"
+    ):  # only the CPU's kernel takes groups and a mask together
+        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+        groups = 1
+    z = F.scaled_dot_product_attention(
+        q, k, v, attn_mask=attn_mask, dropout_p=dropout, scale=scale, enable_gqa=groups > 1
+    )
+    return z if blind is None else z.masked_fill(blind, 0.0)
