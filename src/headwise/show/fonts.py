@@ -6,6 +6,7 @@ and Korean first, and what none of them can draw is told in one warning.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ __all__ = ["MissingGlyphWarning", "families_for"]
 
 _LATIN = ("Arial", "Liberation Sans", "DejaVu Sans")
 _PREFERRED = (
+    "DejaVu Sans",
     "Noto Sans CJK SC",
     "Noto Sans SC",
     "Source Han Sans SC",
@@ -35,6 +37,8 @@ _PREFERRED = (
     "Heiti TC",
     "Noto Emoji",
 )
+_UNFIT = re.compile(r"Last ?Resort|cm[a-z]+10$|.*Color Emoji")
+"""Fonts of boxes, of mathematics in an encoding of its own, and of bitmaps that cannot be drawn."""
 _ADVICE = {
     "CJK": "a Chinese font such as Noto Sans CJK (fonts-noto-cjk)",
     "HIRAGANA": "a Japanese font such as Noto Sans CJK (fonts-noto-cjk)",
@@ -82,7 +86,7 @@ def _upright(fonts: Sequence[FontEntry]) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     for font in fonts:
         plain = font.style == "normal" and font.weight in (400, "normal", "regular", "book")
-        if plain and not font.name.startswith(("Last Resort", "LastResort")):
+        if plain and not _UNFIT.match(font.name):
             found.setdefault(font.name, (font.fname, getattr(font, "index", 0)))
     return found
 

@@ -24,6 +24,9 @@ from headwise.show.picture_style import add_caption, hatch, hatched, new_figure
 
 __all__ = ["grid_figure"]
 
+_ONE_LINE = 7.0
+"""A figure of at least as many inches takes the legend in one line."""
+
 
 def grid_figure(summaries: Sequence[HeadSummary], caption: str) -> Figure:
     """One panel per stream, cells of one size, a legend with the number of heads of each kind."""
@@ -33,7 +36,7 @@ def grid_figure(summaries: Sequence[HeadSummary], caption: str) -> Figure:
     layers = [sorted({summary.id.layer for summary in part}) for part in parts]
     cell = max(0.09, min(0.26, 9.0 / sum(columns), 7.0 / max(map(len, layers))))
     width = sum(columns) * cell + 0.7 * len(parts) + 0.2
-    height = max(map(len, layers)) * cell + 1.7
+    height = max(map(len, layers)) * cell + (1.8 if width < _ONE_LINE else 1.35)
     figure = new_figure(max(4.2, width), height)
     panels = figure.subplots(1, len(parts), squeeze=False, width_ratios=columns)
     for axes, part, heads, rows in zip(panels.flat, parts, columns, layers, strict=True):
@@ -88,7 +91,7 @@ def _legend(figure: Figure, summaries: Sequence[HeadSummary], *, missing: bool) 
     figure.legend(
         handles=handles,
         loc="outside upper center",
-        ncols=3 if figure.get_figwidth() < 7 else len(handles),
+        ncols=3 if figure.get_figwidth() < _ONE_LINE else len(handles),
         frameon=False,
         title="what the head does most (heads); paler: less of its attention",
         handlelength=1.2,

@@ -23,7 +23,8 @@ def label_axis(axis: Axis, name: str, labels: Sequence[str], inches: float) -> N
     """Name an axis and its cells, every k-th where `inches` per cell leave no room for all.
 
     On the horizontal axis labels lie flat where all fit into their cells; else Chinese and other
-    wide characters stand upright one below another, and the rest is turned.
+    wide characters stand upright one below another, and the rest is turned. A text is never read
+    as mathematics, whatever dollar signs it holds.
     """
     step = max(1, math.ceil(_LINE_INCHES / inches))
     shown = [_cut(one_line(label), _LONGEST) for label in labels[::step]]
@@ -35,7 +36,7 @@ def label_axis(axis: Axis, name: str, labels: Sequence[str], inches: float) -> N
     for label, text in zip(axis.get_ticklabels(), shown, strict=True):
         label.set_parse_math(False)
         label.set_linespacing(0.95)
-        if not flat and not _wide(text):
+        if not flat and len(text) > 1 and not _wide(text):
             label.set_rotation(90)
     axis.set_label_text(name if step == 1 else f"{name} (1 in {step} named)")
     axis.set_tick_params(length=2 if step > 1 else 0, width=0.5, pad=2)

@@ -165,7 +165,7 @@ def _maps_figure(maps: Sequence[HeadPicture], caption: str) -> Figure:
 
 def _bar_size(inches: float) -> dict[str, Any]:
     """A colour bar of one thickness, whatever the height of the picture."""
-    return {"fraction": 0.04, "aspect": max(8.0, inches / 0.13)}
+    return {"fraction": 0.04, "aspect": max(12.0, inches / 0.13)}
 
 
 def _draw_map(
@@ -185,7 +185,7 @@ def _draw_map(
         vmax=top,
         rasterized=many,
         edgecolors="none" if many else "white",
-        linewidth=0.0 if many else 0.4,
+        linewidth=0.0 if many else min(0.4, 2.0 * width / columns),
     )
     hatch(axes)
     axes.set_aspect("equal")
@@ -201,7 +201,8 @@ def _panel_inches(maps: Sequence[HeadPicture], columns: int) -> tuple[float, flo
     rows = max(head.pattern.shape[0] for head in maps)
     keys = max(head.pattern.shape[1] for head in maps)
     longest = max(rows, keys)
-    side = max(1.4, min(0.3 * longest, 3.0 + 0.03 * longest)) * (1.0 if columns == 1 else 0.85)
+    side = max(1.4, min(0.3 * longest, 3.6 + 0.04 * longest, 4.6 + 0.022 * longest))
+    side *= 1.0 if columns == 1 else 0.85
     return side * keys / longest, side * rows / longest
 
 
