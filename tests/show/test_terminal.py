@@ -12,6 +12,8 @@ from rich.console import Console, RenderableType
 
 from headwise.look.summary import DOES, HeadSummary
 from headwise.names import HeadId, ShapeError
+from headwise.show.cells import vertical
+from headwise.show.labels import one_line
 from headwise.show.palette import KINDS
 from headwise.show.terminal import Stack, WordRow, head_grid, head_map, headline, word_table
 from headwise.show.terminal_map import pool
@@ -210,6 +212,20 @@ def test_labels_are_never_read_as_markup() -> None:
     )
     assert "[red] ██" in text
     assert text.startswith("[b]")
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [("a\nb", "a⏎b"), ("\x1b[1m", "␛[1m"), (" ", "␣"), ("", "∅"), ("\u200b", "∅"), ("书 ", "书 ")],
+)
+def test_labels_show_what_is_invisible(label: str, shown: str) -> None:
+    assert one_line(label) == shown
+
+
+def test_upright_labels_stand_on_the_last_line_and_are_cut_at_the_height() -> None:
+    assert vertical(["ab", "图书馆", "e\u0301"], 2, 3) == ["  图  ", "a 书  ", "b 馆e\u0301 "]
+    assert vertical(["abcd"], 1, 3) == ["a", "b", "⋮"]
+    assert vertical(["图"], 1, 3) == ["□"]
 
 
 def test_labels_that_do_not_fit_the_pattern_are_refused() -> None:
