@@ -70,7 +70,7 @@ def head_map(
 
 def pool(
     pattern: Float[np.ndarray, "query key"], by: int, *, axis: int
-) -> Float[np.ndarray, "query key"]:
+) -> Float[np.ndarray, "pooled_query pooled_key"]:
     """Neighbours along an axis pooled by their maximum; NaN only where all of them are NaN."""
     if by <= 1:
         return pattern
