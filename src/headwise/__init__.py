@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from headwise.core.attention import attend as attend
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
-    from headwise.look.looking import look as look
-    from headwise.look.record import Record as Record
-    from headwise.look.saved import load_record as load_record
-    from headwise.look.summary import summarise as summarise
     from headwise.names import HeadId as HeadId
     from headwise.names import HeadwiseError as HeadwiseError
+    from headwise.see.looking import look as look
+    from headwise.see.record import Record as Record
+    from headwise.see.saved import load_record as load_record
+    from headwise.see.summary import summarise as summarise
 
 __version__ = "0.1.0"
 
@@ -32,14 +32,14 @@ _HOMES = {
     "HeadId": "headwise.names",
     "HeadwiseError": "headwise.names",
     "Model": "headwise.hub.load",
-    "Record": "headwise.look.record",
+    "Record": "headwise.see.record",
     "attend": "headwise.core.attention",
     "load": "headwise.hub.load",
-    "load_record": "headwise.look.saved",
-    "look": "headwise.look.looking",
+    "load_record": "headwise.see.saved",
+    "look": "headwise.see.looking",
     "masks": "headwise.core.masks",
     "nn": "headwise.nn",
-    "summarise": "headwise.look.summary",
+    "summarise": "headwise.see.summary",
 }
 
 __all__ = [

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontEntry
 from matplotlib.image import imread
 
-from headwise.look.summary import DOES, HeadSummary
 from headwise.names import HeadId, OutputError, ShapeError
+from headwise.see.summary import DOES, HeadSummary
 from headwise.show.fonts import MissingGlyphWarning, families_for
 from headwise.show.palette import KINDS, hex_of, kind_shade, scale_top, weight_shade
 from headwise.show.picture_labels import width_of, wrapped

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from headwise.look.summary import DOES, HeadSummary
 from headwise.names import HeadId, ShapeError
+from headwise.see.summary import DOES, HeadSummary
 from headwise.show.cells import vertical
 from headwise.show.labels import one_line
 from headwise.show.palette import KINDS

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from headwise.look.summary import DOES, HeadSummary
+from headwise.see.summary import DOES, HeadSummary
 
 __all__ = [
     "INK",

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from headwise.look.summary import HeadSummary
+from headwise.see.summary import HeadSummary
 from headwise.show.palette import (
     KINDS,
     STRONG,

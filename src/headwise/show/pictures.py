@@ -23,8 +23,8 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from headwise.look.summary import HeadSummary
 from headwise.names import OutputError, ShapeError
+from headwise.see.summary import HeadSummary
 from headwise.show.fonts import families_for
 from headwise.show.labels import one_line
 from headwise.show.palette import hex_of, scale_top, weight_shade

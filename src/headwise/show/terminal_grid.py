@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.text import Text
 
-from headwise.look.summary import HeadSummary
 from headwise.names import HeadId, LayerId
+from headwise.see.summary import HeadSummary
 from headwise.show.cells import fit, flow, print_lines
 from headwise.show.palette import KINDS, STRONG, count_kinds, kind_of, kind_shade, kv_starts
 from headwise.show.terminal_map import paint

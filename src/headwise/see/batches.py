@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from headwise.hub.load import Model
-from headwise.look.record import Side
-from headwise.look.tokens import Token, tokenize
 from headwise.names import ModelError, TextError
+from headwise.see.record import Side
+from headwise.see.tokens import Token, tokenize
 
 _MOST_TOKENS = 4096
 """How many tokens, padding included, one batch may hold (one text may always be longer)."""

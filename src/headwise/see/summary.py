@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.look.record import LayerRecord, Record, Side
 from headwise.names import HeadId
+from headwise.see.record import LayerRecord, Record, Side
 
 RULES = ("previous", "self", "first", "same token")
 DOES = (*RULES, "spread", "other")
@@ -26,6 +26,9 @@ ENOUGH = 1 / 3
 
 EVEN = 0.75
 """Least entropy, as a share of the most possible, that makes a head "spread"."""
+
+FAR = 3
+"""Least distance in tokens of a link that tells something (1 in a text too short for it)."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,8 @@ class HeadSummary:
     """One head on one text.
 
     `does` is one of DOES, `mass` the mean attention that backs it (for "spread" the mean entropy as a share
-    of the most possible; for "other" what no rule holds), `masses` the mean attention under every rule, `top` its
-    strongest cells other than first token, self, previous and separators, strongest first.
+    of the most possible; for "other" what no rule holds), `masses` the mean attention under every rule, `top`
+    its strongest links: cells at least FAR tokens apart whose key is a word and not the first token.
     """
 
     id: HeadId
@@ -70,12 +73,6 @@ def summarise(
         if progress is not None:
             progress(done, len(record.layers))
     return summaries
-
-
-def telling(summaries: list[HeadSummary], count: int) -> list[HeadSummary]:
-    """The heads whose strongest cells are the most telling: far, sharp, and not on a sink."""
-    ranked = sorted(summaries, key=lambda s: -(s.top[0].weight if s.top else 0.0))
-    return ranked[:count]
 
 
 def targets(queries: Side, keys: Side) -> dict[str, Tensor]:
@@ -111,7 +108,7 @@ def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:
             allowed = scores.allowed(start, stop)
             _add_masses(pattern, named, start, sums, counts)
             _add_entropy(pattern, allowed, start, sums, counts)
-            best.append(_best_cells(pattern, named, telling_keys, start, top))
+            best.append(_best_cells(pattern, telling_keys, start, top))
     means = (sums / counts.clamp_min(1)[:, None]).cpu()
     cells = torch.cat(best, 1).cpu()
     for head in range(layer.num_heads):
@@ -164,16 +161,13 @@ def _add_entropy(
     counts[-1] += some.sum()
 
 
-def _best_cells(
-    pattern: Tensor, named: dict[str, Tensor], telling_keys: Tensor, start: int, top: int
-) -> Tensor:
+def _best_cells(pattern: Tensor, telling_keys: Tensor, start: int, top: int) -> Tensor:
     """The strongest telling cells of a block of rows, [head, top, (query, key, weight)]."""
-    heads, rows, keys = pattern.shape
-    queries = torch.arange(start, start + rows, device=pattern.device)
-    worth = pattern * telling_keys
-    for rule in ("previous", "self", "first"):
-        key = named[rule][queries].clamp_min(0)
-        worth = worth.scatter(2, key[None, :, None].expand(heads, -1, 1), 0.0)
+    _, rows, keys = pattern.shape
+    q = torch.arange(start, start + rows, device=pattern.device)[:, None]
+    k = torch.arange(keys, device=pattern.device)
+    apart = (q - k).abs() >= (FAR if keys > FAR + 1 else 1)
+    worth = pattern * telling_keys * apart
     weight, at = worth.flatten(1).topk(min(top, rows * keys), dim=1)
     query = at.div(keys, rounding_mode="floor") + start
     return torch.stack([query.double(), (at % keys).double(), weight.double()], -1)

@@ -14,9 +14,9 @@ from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
-from headwise.look.batches import Batch, batches_of, from_inputs
-from headwise.look.record import LayerRecord, Record, verify
 from headwise.names import LayerId, ModelError, TextError
+from headwise.see.batches import Batch, batches_of, from_inputs
+from headwise.see.record import LayerRecord, Record, verify
 
 Progress = Callable[[int, int], None]
 

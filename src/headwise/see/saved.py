@@ -17,9 +17,9 @@ from headwise.core import masks
 from headwise.core.masks import Mask
 from headwise.core.rules import Full, Window
 from headwise.core.scores import Scores
-from headwise.look.record import LayerRecord, Record, Side
-from headwise.look.tokens import Token
 from headwise.names import LayerId, ModelError, OutputError
+from headwise.see.record import LayerRecord, Record, Side
+from headwise.see.tokens import Token
 
 _VERSION = 1
 

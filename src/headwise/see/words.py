@@ -15,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Float
 
-from headwise.look.tokens import Token
 from headwise.names import TextError
+from headwise.see.tokens import Token
 
 RULE = "to a word: the sum over its tokens; from a word: their mean"
 

@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Float
 
 from headwise.core.scores import Scores, mix
-from headwise.look.tokens import Token
-from headwise.look.words import RULE, Word, to_words, words_of
 from headwise.names import HeadError, HeadId, LayerId
+from headwise.see.tokens import Token
+from headwise.see.words import RULE, Word, to_words, words_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -171,7 +171,7 @@ class Record:
         Raises:
             OutputError: the file cannot be written; an older one stays as it was.
         """
-        from headwise.look.saved import save_record
+        from headwise.see.saved import save_record
 
         save_record(self, Path(path))
 
