@@ -17,7 +17,7 @@ def blocks(name: str, language: str) -> list[str]:
 
 def commands(name: str) -> list[str]:
     lines = [line for block in blocks(name, "bash") for line in block.splitlines()]
-    return [line.removeprefix("$ ") for line in lines if line.strip() and not line.startswith("#")]
+    return [without_remarks(line) for line in lines]
 
 
 def without_remarks(code: str) -> str:
