@@ -15,8 +15,8 @@ from torch import Tensor
 
 from headwise.core.masks import Mask
 
-BLOCK_CELLS = 1 << 24
-"""How many cells of patterns a block may hold: 64 MiB in float32."""
+BLOCK_CELLS = 1 << 20
+"""How many cells of patterns a block may hold: 4 MiB in float32, which stays near the processor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,30 +43,49 @@ class Scores:
         batch, heads, queries, _ = self.q.shape
         return batch, heads, queries, self.k.shape[-2]
 
-    def allowed(self, start: int, stop: int) -> Bool[Tensor, "#batch #head query key"] | None:
-        """The mask's rows start..stop; None where everything may be seen."""
+    def allowed(
+        self, start: int, stop: int, keys: slice | None = None
+    ) -> Bool[Tensor, "#batch #head query key"] | None:
+        """The mask's rows start..stop, for all keys or a slice; None where everything may be seen."""
         if self.mask is None:
             return None
-        queries, keys = self.shape[2:]
+        queries, num_keys = self.shape[2:]
+        low, high, _ = (keys or slice(None)).indices(num_keys)
         q = torch.arange(start, stop, device=self.q.device)[:, None] + self.query_offset
-        k = torch.arange(keys, device=self.q.device)[None, :]
-        return self.mask.bound(queries, keys, self.query_offset).see(q, k)
+        k = torch.arange(low, high, device=self.q.device)[None, :]
+        return self.mask.bound(queries, num_keys, self.query_offset).see(q, k)
+
+    def reach(self, start: int, stop: int) -> slice:
+        """The keys that query rows start..stop may see at most, as the mask's band says."""
+        keys = self.shape[3]
+        back, ahead = (None, None) if self.mask is None else self.mask.rule.band()
+        low = 0 if back is None else max(0, min(keys, start + self.query_offset - back))
+        high = keys if ahead is None else max(low, min(keys, stop + self.query_offset + ahead))
+        return slice(low, max(high, low + 1))
 
     def rows(
-        self, start: int = 0, stop: int | None = None, heads: slice | None = None
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        heads: slice | None = None,
+        keys: slice | None = None,
     ) -> Float[Tensor, "batch head query key"]:
-        """The pattern of query rows start..stop, of all heads or of a slice of them."""
-        _, num_heads, queries, _ = self.shape
+        """The pattern of query rows start..stop, of all heads or of a slice of them.
+
+        `keys` leaves out keys that none of the rows sees (`reach`), which changes no weight.
+        """
+        _, num_heads, queries, num_keys = self.shape
         stop = queries if stop is None else stop
         first, last, _ = (heads or slice(None)).indices(num_heads)
+        low, high, _ = (keys or slice(None)).indices(num_keys)
         dtype = torch.promote_types(self.q.dtype, torch.float32)
         q = self.q[:, first:last, start:stop].to(dtype) * self.scale
-        scores = _per_group(q, self.k.to(dtype), first, num_heads)
+        scores = _per_group(q, self.k[:, :, low:high].to(dtype), first, num_heads)
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         if self.bias is not None:
-            scores = scores + _part(self.bias, first, last, start, stop).to(dtype)
-        allowed = self.allowed(start, stop)
+            scores = scores + _part(self.bias, first, last, start, stop)[..., low:high].to(dtype)
+        allowed = self.allowed(start, stop, keys)
         if allowed is not None:
             allowed = _part(allowed, first, last, 0, stop - start)
         sink = None if self.sink is None else self.sink[first:last].to(dtype)

@@ -23,7 +23,7 @@ from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
 from headwise.names import ModelError
-from headwise.nn import EncoderDecoder, known_family, load_checkpoint
+from headwise.nn import Decoder, EncoderDecoder, known_family, load_checkpoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +66,19 @@ class Model:
         return routed(self.module)
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
-        """Call the module in eval mode without gradients, on inputs named as transformers names them."""
+        """Run the module's layers in eval mode, without gradients, on inputs named as transformers does.
+
+        What is not needed to look (logits, a cache) is not made where the module can leave it out.
+        """
         inputs = {k: _to(v, self.device) for k, v in inputs.items()}
         arguments = inputs if self.foreign else _our_arguments(self.module, inputs)
-        if self.foreign and "use_cache" in inspect.signature(self.module.forward).parameters:
-            arguments = {"use_cache": False, **arguments}
+        if self.foreign:
+            takes = inspect.signature(self.module.forward).parameters
+            frugal = {"use_cache": False, "logits_to_keep": 1}
+            arguments = {k: v for k, v in frugal.items() if k in takes} | arguments
+        forward = self.module.hidden if isinstance(self.module, Decoder) else self.module
         with torch.no_grad(), _evaluating(self.module):
-            return self.module(**arguments)
+            return forward(**arguments)
 
 
 def load(

@@ -181,6 +181,7 @@ def verify(scores: Scores, v: torch.Tensor, z: torch.Tensor) -> float:
     worst = torch.zeros((), dtype=torch.float32, device=z.device)
     with torch.no_grad():
         for start, stop in scores.blocks():
-            again = mix(scores.rows(start, stop), v.float())
+            keys = scores.reach(start, stop)
+            again = mix(scores.rows(start, stop, keys=keys), v[:, :, keys].float())
             worst = torch.maximum(worst, (again - z[:, :, start:stop].float()).abs().max())
     return float(worst)

@@ -102,13 +102,15 @@ def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:
     sums = torch.zeros(len(RULES) + 1, layer.num_heads, device=device)
     counts = torch.zeros(len(RULES) + 1, device=device)
     best: list[Tensor] = []
+    far = FAR if scores.shape[3] > FAR + 1 else 1
     with torch.no_grad():
         for start, stop in scores.blocks():
-            pattern = scores.rows(start, stop)[0]
-            allowed = scores.allowed(start, stop)
-            _add_masses(pattern, named, start, sums, counts)
+            keys = scores.reach(start, stop)
+            pattern = scores.rows(start, stop, keys=keys)[0]
+            allowed = scores.allowed(start, stop, keys)
+            _add_masses(pattern, named, start, keys.start, sums, counts)
             _add_entropy(pattern, allowed, start, sums, counts)
-            best.append(_best_cells(pattern, telling_keys, start, top))
+            best.append(_best_cells(pattern, telling_keys[keys], start, keys.start, top, far))
     means = (sums / counts.clamp_min(1)[:, None]).cpu()
     cells = torch.cat(best, 1).cpu()
     for head in range(layer.num_heads):
@@ -131,9 +133,17 @@ def _verdict(masses: dict[str, float], evenness: float) -> tuple[str, float]:
 
 
 def _add_masses(
-    pattern: Tensor, named: dict[str, Tensor], start: int, sums: Tensor, counts: Tensor
+    pattern: Tensor,
+    named: dict[str, Tensor],
+    start: int,
+    low: int,
+    sums: Tensor,
+    counts: Tensor,
 ) -> None:
-    """Add the attention under each rule, over queries where the rule's key is no other rule's."""
+    """Add the attention under each rule, over queries where the rule's key is no other rule's.
+
+    The block holds the keys from `low` on; a key outside it is not seen, and has no mass.
+    """
     rows = torch.arange(start, start + pattern.shape[1], device=pattern.device)
     for i, rule in enumerate(RULES):
         key = named[rule][rows]
@@ -141,8 +151,10 @@ def _add_masses(
         for other in RULES:
             if other != rule:
                 apart &= named[other][rows] != key
-        index = key.clamp_min(0)[None, :, None].expand(pattern.shape[0], -1, 1)
-        mass = pattern.gather(2, index)[..., 0] * apart
+        held = (key >= low) & (key < low + pattern.shape[2])
+        index = (key - low).clamp(0, pattern.shape[2] - 1)
+        index = index[None, :, None].expand(pattern.shape[0], -1, 1)
+        mass = pattern.gather(2, index)[..., 0] * (apart & held)
         sums[i] += mass.sum(1)
         counts[i] += apart.sum()
 
@@ -161,16 +173,18 @@ def _add_entropy(
     counts[-1] += some.sum()
 
 
-def _best_cells(pattern: Tensor, telling_keys: Tensor, start: int, top: int) -> Tensor:
+def _best_cells(
+    pattern: Tensor, telling_keys: Tensor, start: int, low: int, top: int, far: int
+) -> Tensor:
     """The strongest telling cells of a block of rows, [head, top, (query, key, weight)]."""
     _, rows, keys = pattern.shape
     q = torch.arange(start, start + rows, device=pattern.device)[:, None]
-    k = torch.arange(keys, device=pattern.device)
-    apart = (q - k).abs() >= (FAR if keys > FAR + 1 else 1)
+    k = torch.arange(low, low + keys, device=pattern.device)
+    apart = (q - k).abs() >= far
     worth = pattern * telling_keys * apart
     weight, at = worth.flatten(1).topk(min(top, rows * keys), dim=1)
     query = at.div(keys, rounding_mode="floor") + start
-    return torch.stack([query.double(), (at % keys).double(), weight.double()], -1)
+    return torch.stack([query.double(), (at % keys + low).double(), weight.double()], -1)
 
 
 def _telling_keys(side: Side) -> Tensor:
