@@ -1,1 +1,75 @@
-"""headwise: see, check and cut every attention head."""
+"""headwise: see, check and cut every attention head.
+
+    import headwise as hw
+    model = hw.load("smollm2")
+    record = hw.look(model, "The animal didn't cross the street because it was too tired")
+    record.pattern("13.8")
+
+Names are imported when first used, so that `import headwise` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwise import nn as nn
+    from headwise.core import masks as masks
+    from headwise.core.attention import attend as attend
+    from headwise.hub.load import Model as Model
+    from headwise.hub.load import load as load
+    from headwise.names import HeadId as HeadId
+    from headwise.names import HeadwiseError as HeadwiseError
+    from headwise.see.looking import look as look
+    from headwise.see.record import Record as Record
+    from headwise.see.saved import load_record as load_record
+    from headwise.see.summary import summarise as summarise
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "HeadId": "headwise.names",
+    "HeadwiseError": "headwise.names",
+    "Model": "headwise.hub.load",
+    "Record": "headwise.see.record",
+    "attend": "headwise.core.attention",
+    "load": "headwise.hub.load",
+    "load_record": "headwise.see.saved",
+    "look": "headwise.see.looking",
+    "masks": "headwise.core.masks",
+    "nn": "headwise.nn",
+    "summarise": "headwise.see.summary",
+}
+
+__all__ = [
+    "HeadId",
+    "HeadwiseError",
+    "Model",
+    "Record",
+    "attend",
+    "load",
+    "load_record",
+    "look",
+    "masks",
+    "nn",
+    "summarise",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'headwise' has no attribute {name!r}")
+    module = importlib.import_module(home)
+    value = (
+        module
+        if home == f"headwise.{name}" or home == f"headwise.core.{name}"
+        else getattr(module, name)
+    )
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

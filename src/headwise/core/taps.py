@@ -6,7 +6,7 @@ through the bridge) hands it to `attend`. A module without a tap pays one attrib
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,13 +21,11 @@ _NAME = "_headwise_tap"
 class Tap:
     """What an instrument wants of one attention module.
 
-    observers see each call; the gate multiplies the head outputs before W_O; `own`, where given, computes a
-    foreign module's attention the way that module does by itself.
+    observers see each call; the gate multiplies the head outputs before W_O.
     """
 
     observers: tuple[Observer, ...] = ()
     gate: Tensor | None = None
-    own: Callable[..., tuple[Tensor, object]] | None = None
 
 
 def tap_of(module: nn.Module) -> Tap | None:

@@ -150,6 +150,7 @@ HARMLESS = frozenset(
         "transformers.js_config",
         "transformers_version",
         "typical_p",
+        "unk_token_id",
         "use_bfloat16",
         "use_cache",
         "use_return_dict",

@@ -1,0 +1,53 @@
+"""The command line: `headwise COMMAND ...`, one file per command.
+
+Nothing here imports torch: help and mistakes in the arguments answer at once, and a command imports
+what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from headwise import __version__
+from headwise.cli.look import look
+from headwise.names import HeadwiseError
+
+_INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96})
+@click.version_option(__version__, prog_name="headwise")
+def app() -> None:
+    """See, check and cut every attention head of a Transformer."""
+
+
+app.add_command(look)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line; mistakes of the user's end in one line on stderr and exit code 1 or 2."""
+    try:
+        code = app.main(args=arguments, prog_name="headwise", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Abort:
+        code = _fail("interrupted; nothing was written", _INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except HeadwiseError as error:
+        code = _fail(str(error), 1)
+    except KeyboardInterrupt:
+        code = _fail("interrupted; nothing was written", _INTERRUPTED)
+    except BrokenPipeError:  # the reader went away, as in `headwise look ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(line: str, code: int) -> int:
+    click.echo(f"headwise: {line}", err=True)
+    return code

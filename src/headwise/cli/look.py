@@ -1,0 +1,158 @@
+"""headwise look: who looks at whom, in every head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from headwise.names import TextError
+
+
+@click.command()
+@click.argument("text", required=False)
+@click.option(
+    "-f",
+    "--file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Read the text from a file.",
+)
+@click.option(
+    "-m",
+    "--model",
+    default="smollm2",
+    show_default=True,
+    help="A known name, a hub id, a folder or a .gguf file.",
+)
+@click.option("--word", help="What this word looks at, by head, strongest first.")
+@click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    metavar="ID",
+    help="Show this head, for instance 18.6; repeatable.",
+)
+@click.option(
+    "--layer",
+    "layers",
+    multiple=True,
+    metavar="N",
+    help="Show all heads of this layer, for instance 18 or cross.0; repeatable.",
+)
+@click.option(
+    "--words",
+    "by_words",
+    is_flag=True,
+    help="Maps by words: to a word the sum, from a word the mean.",
+)
+@click.option(
+    "--renormalise",
+    is_flag=True,
+    help="With --word: share out what is left beside the first token.",
+)
+@click.option(
+    "--top",
+    default=3,
+    show_default=True,
+    type=click.IntRange(0, 50),
+    help="How many of the most telling heads to show.",
+)
+@click.option(
+    "--target", help="For an encoder-decoder: what its decoder reads; else it writes by itself."
+)
+@click.option("--png", type=click.Path(path_type=Path), help="Draw the maps into a PNG file.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Draw the maps into an SVG file.")
+@click.option(
+    "--json",
+    "json_",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Write all heads as JSON; - is the standard output.",
+)
+@click.option("--device", help="Where to run, for instance cpu, cuda or mps.")
+@click.option("--dtype", help="float32, bfloat16 or float16.")
+def look(
+    text: str | None,
+    file: Path | None,
+    model: str,
+    word: str | None,
+    heads: tuple[str, ...],
+    layers: tuple[str, ...],
+    by_words: bool,
+    renormalise: bool,
+    top: int,
+    target: str | None,
+    png: Path | None,
+    svg: Path | None,
+    json_: Path | None,
+    device: str | None,
+    dtype: str | None,
+) -> None:
+    """Look at a TEXT: the grid of all heads, coloured by what each does most, and maps of the most telling.
+
+    TEXT is the text itself; - reads it from the standard input.
+
+    \b
+    headwise look "The animal didn't cross the street because it was too tired"
+    headwise look "..." --word it
+    headwise look "..." --head 13.8 --head 21.6 --png maps.png
+    headwise look --file story.txt --model gpt2 --json -
+    """
+    if renormalise and word is None:
+        raise click.UsageError("--renormalise goes with --word")
+    for head in heads:
+        _check_id(head, parts=2, example="18.6")
+    for layer in layers:
+        _check_id(layer, parts=1, example="18")
+    given = _read(text, file)
+    from headwise.cli.view import View, show
+
+    show(
+        View(
+            text=given,
+            model=model,
+            word=word,
+            heads=heads,
+            layers=layers,
+            by_words=by_words,
+            renormalise=renormalise,
+            top=top,
+            target=target,
+            pictures=tuple(path for path in (png, svg) if path is not None),
+            json=json_,
+            device=device,
+            dtype=dtype,
+        )
+    )
+
+
+def _check_id(id: str, parts: int, example: str) -> None:
+    """Refuse an id that cannot be one before a model is loaded."""
+    pieces = id.split(".")
+    if len(pieces) not in (parts, parts + 1) or not all(p.isdigit() for p in pieces[-parts:]):
+        what = "head" if parts == 2 else "layer"
+        raise click.UsageError(f"{id!r} is no {what} id; write it as {example} or cross.{example}")
+
+
+def _read(text: str | None, file: Path | None) -> str:
+    """The text given in one of the three ways."""
+    if (text is None) == (file is None):
+        raise click.UsageError('give a text: headwise look "TEXT", or --file FILE, or - for stdin')
+    if text == "-" or str(file) == "-":
+        data, name = click.get_binary_stream("stdin").read(), "the standard input"
+    elif file is not None:
+        try:
+            data, name = file.read_bytes(), str(file)
+        except OSError as error:
+            raise TextError(f"{file} cannot be read: {error.strerror}") from None
+    else:
+        assert text is not None
+        return text
+    try:
+        decoded = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TextError(
+            f"{name} is not UTF-8 text (byte {error.start}); convert it to UTF-8 first"
+        ) from None
+    if not decoded.strip():
+        raise TextError(f"{name} is empty; give at least one word")
+    return decoded.rstrip("\n")

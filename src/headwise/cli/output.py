@@ -1,0 +1,96 @@
+"""What `headwise look --json` writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headwise.names import HeadId, OutputError
+from headwise.see.record import Record, Side
+from headwise.see.summary import HeadSummary
+from headwise.see.wording import looks_of
+from headwise.see.words import find_words
+
+
+def as_json(
+    record: Record,
+    summaries: Sequence[HeadSummary],
+    heads: Sequence[HeadId],
+    word: str | None,
+) -> dict[str, Any]:
+    """The record's facts: model, text, tokens, every head, and the patterns of the heads asked for.
+
+    An encoder-decoder has `target_tokens` too, the ones its decoder reads.
+    """
+    found: dict[str, Any] = {
+        "model": record.model,
+        "text": record.text,
+        "tokens": _tokens(record.layers[next(iter(record.layers))].queries),
+        "heads": [_head(summary) for summary in summaries],
+        "verified": record.verified,
+    }
+    decoders = [layer for id, layer in record.layers.items() if id.stream == "cross"]
+    if decoders:
+        found["target_tokens"] = _tokens(decoders[0].queries)
+    if heads:
+        found["patterns"] = {str(id): record.weights(id).round(6).tolist() for id in heads}
+    if word is not None:
+        layer = next(iter(record.layers.values()))
+        found["word"] = [
+            {"text": place.text, "start": place.start, "end": place.end, "note": note}
+            | {"looks": _looks(record, place)}
+            for place, note in find_words(record.text, layer.queries.words, word)
+        ]
+    return found
+
+
+def write_json(found: dict[str, Any], path: Path) -> None:
+    """Write to a file (beside it first, then moved there), or to the standard output for `-`.
+
+    Raises:
+        OutputError: the file cannot be written; an older one stays as it was.
+    """
+    text = json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+    if str(path) == "-":
+        sys.stdout.write(text)
+        return
+    beside = path.with_name(path.name + ".part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _tokens(side: Side) -> list[dict[str, Any]]:
+    return [{"text": t.text, "start": t.start, "end": t.end} for t in side.tokens]
+
+
+def _head(summary: HeadSummary) -> dict[str, Any]:
+    return {
+        "id": str(summary.id),
+        "does": summary.does,
+        "mass": round(summary.mass, 6),
+        "top": [
+            {"query": cell.query, "key": cell.key, "weight": round(cell.weight, 6)}
+            for cell in summary.top
+        ],
+        "masses": {rule: round(mass, 6) for rule, mass in summary.masses.items()},
+        "kv_group": summary.kv_group,
+    }
+
+
+def _looks(record: Record, place: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "head": str(look.head),
+            "first": None if look.first is None else round(look.first, 6),
+            "looks_at": [[text, round(weight, 6)] for text, weight in look.looks_at],
+        }
+        for look in looks_of(record, place)
+    ]

@@ -1,0 +1,246 @@
+"""What `headwise look` does once its arguments are read: run the model, then show what was asked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from headwise.cli.output import as_json, write_json
+from headwise.hub.load import load
+from headwise.names import HeadId, LayerId
+from headwise.see.looking import look
+from headwise.see.record import Record
+from headwise.see.summary import HeadSummary, summarise
+from headwise.see.telling import telling
+from headwise.see.wording import looks_of
+from headwise.see.words import RULE, find_words, to_words
+from headwise.show.terminal import (
+    Stack,
+    WordRow,
+    head_grid,
+    head_map,
+    headline,
+    seen_by,
+    word_table,
+)
+
+_LONG = 256
+"""From this many tokens on, progress is shown."""
+
+_WORD_ROWS = 12
+"""How many heads a word's table shows."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What was asked for on the command line."""
+
+    text: str
+    model: str
+    word: str | None
+    heads: tuple[str, ...]
+    layers: tuple[str, ...]
+    by_words: bool
+    renormalise: bool
+    top: int
+    target: str | None
+    pictures: tuple[Path, ...]
+    json: Path | None
+    device: str | None
+    dtype: str | None
+
+
+@dataclass(frozen=True)
+class Map:
+    """One head's map, ready to be shown: NaN where the query may not see the key."""
+
+    head: HeadId
+    title: str
+    pattern: np.ndarray
+    query_labels: tuple[str, ...]
+    key_labels: tuple[str, ...]
+
+
+def show(view: View) -> None:
+    """Look, and show it on the terminal, in pictures and as JSON."""
+    model = load(view.model, view.device, view.dtype)
+    with _progress(len(view.text) // 3, "reading") as tick:
+        record = look(model, view.text, target=view.target, progress=tick)
+    chosen = _chosen(record, view)
+    with _progress(len(record.tokens), "comparing heads") as tick:
+        summaries = summarise(record, progress=tick)
+    notes = {} if chosen else _telling_notes(record, summaries, view.top)
+    maps = [_map(record, id, summaries, notes, view.by_words) for id in chosen or list(notes)]
+    if view.json is not None:
+        write_json(as_json(record, summaries, chosen, view.word), view.json)
+    if view.json is None or str(view.json) != "-":
+        _print(view, record, summaries, maps)
+    for path in view.pictures:
+        _draw(path, record, summaries, maps, view.by_words)
+
+
+def _chosen(record: Record, view: View) -> list[HeadId]:
+    """The heads asked for by --head and --layer, each once; a wrong one is an error."""
+    found = [HeadId.parse(head) for head in view.heads]
+    for layer in view.layers:
+        stream, _, number = layer.rpartition(".")
+        held = record.layer_of(LayerId(stream, int(number)).head(0))
+        found.extend(held.id.head(h) for h in range(held.num_heads))
+    for id in found:
+        record.layer_of(id)
+    return list(dict.fromkeys(found))
+
+
+def _telling_notes(
+    record: Record, summaries: Sequence[HeadSummary], count: int
+) -> dict[HeadId, str]:
+    """The most telling heads, each with the link that makes it so."""
+    notes = {}
+    for summary, cell in telling(record, summaries, count):
+        layer = record.layer_of(summary.id)
+        looks, seen = layer.queries.tokens[cell.query], layer.keys.tokens[cell.key]
+        notes[summary.id] = f"{looks.label} → {seen.label} {cell.weight:.2f}"
+    return notes
+
+
+def _map(
+    record: Record,
+    id: HeadId,
+    summaries: Sequence[HeadSummary],
+    notes: dict[HeadId, str],
+    by_words: bool,
+) -> Map:
+    layer = record.layer_of(id)
+    summary = next(s for s in summaries if s.id == id)
+    title = f"{id}  {summary.does} {summary.mass:.2f}"
+    if layer.num_kv_heads != layer.num_heads:
+        title += f"  (KV group {layer.kv_group(id.head)})"
+    if id in notes:
+        title += f"  {notes[id]}"
+    weights, visible = record.weights(id), record.visible(id)
+    if by_words:
+        rows, columns = layer.queries.words, layer.keys.words
+        weights = to_words(weights, rows, columns)
+        visible = to_words(visible.astype(float), rows, columns) > 0
+        labels = tuple(w.text for w in rows), tuple(w.text for w in columns)
+    else:
+        labels = (
+            tuple(t.label for t in layer.queries.tokens),
+            tuple(t.label for t in layer.keys.tokens),
+        )
+    return Map(id, title, np.where(visible, weights, np.nan), *labels)
+
+
+def _print(
+    view: View, record: Record, summaries: Sequence[HeadSummary], maps: Sequence[Map]
+) -> None:
+    console = Console(highlight=False)
+    width, colour = console.width, console.is_terminal and not console.no_color
+    labels = [token.label for token in record.tokens]
+    console.print(headline(record.model, _stacks(record), labels, record.verified, width=width))
+    console.print()
+    if view.word is not None:
+        _print_word(console, record, view.word, view.renormalise, colour)
+    else:
+        console.print(head_grid(summaries, width=width, colour=colour))
+    for one in maps if view.word is None or view.heads or view.layers else ():
+        console.print()
+        console.print(
+            head_map(
+                one.pattern,
+                one.query_labels,
+                one.key_labels,
+                title=one.title,
+                width=width,
+                colour=colour,
+            )
+        )
+    if view.by_words and maps:
+        console.print(RULE)
+
+
+def _print_word(
+    console: Console, record: Record, wanted: str, renormalise: bool, colour: bool
+) -> None:
+    """A table for each place the word stands at."""
+    layer = next(iter(record.layers.values()))
+    places = find_words(layer.queries.text, layer.queries.words, wanted)
+    for number, (word, note) in enumerate(places, 1):
+        if note is not None:
+            console.print(note)
+        title = word.text if len(places) == 1 else f"{word.text} ({number} of {len(places)})"
+        rows = [
+            WordRow(look.head, look.looks_at, look.first)
+            for look in looks_of(record, word, renormalise=renormalise)
+        ]
+        table = word_table(
+            rows[:_WORD_ROWS],
+            word=title,
+            width=console.width,
+            colour=colour,
+            renormalised=renormalise,
+        )
+        console.print(table)
+        console.print(f"({min(_WORD_ROWS, len(rows))} of {len(rows)} heads)")
+        console.print()
+        console.print(seen_by(rows, word=title, width=console.width))
+        console.print()
+
+
+def _stacks(record: Record) -> list[Stack]:
+    streams = list(dict.fromkeys(id.stream for id in record.layers))
+    stacks = []
+    for stream in streams:
+        layers = [layer for id, layer in record.layers.items() if id.stream == stream]
+        stacks.append(Stack(stream, len(layers), layers[0].num_heads, layers[0].num_kv_heads))
+    return stacks
+
+
+def _draw(
+    path: Path,
+    record: Record,
+    summaries: Sequence[HeadSummary],
+    maps: Sequence[Map],
+    by_words: bool,
+) -> None:
+    """The maps as a picture (the grid, where there are none), with the facts in its caption."""
+    from headwise.show.fonts import MissingGlyphWarning
+    from headwise.show.pictures import HeadPicture, draw_grid, draw_maps, save
+
+    caption = f"{record.model}. Text: {record.text}"
+    if by_words:
+        caption += f" ({RULE})"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", MissingGlyphWarning)
+        if maps:
+            pictures = [HeadPicture(m.title, m.pattern, m.query_labels, m.key_labels) for m in maps]
+            figure = draw_maps(pictures, caption=caption)
+        else:
+            figure = draw_grid(summaries, caption=caption)
+        save(figure, path)
+    console = Console(stderr=True, highlight=False)
+    for warning in caught:
+        if issubclass(warning.category, MissingGlyphWarning):
+            console.print(f"headwise: {warning.message}", markup=False)
+    console.print(f"wrote {path}", markup=False)
+
+
+@contextmanager
+def _progress(tokens: int, what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on stderr for long texts, when someone is there to see it."""
+    console = Console(stderr=True)
+    if tokens < _LONG or not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,208 @@
+"""The bridge: models of transformers, looked into through their attention interface.
+
+While routed, every attention module that has a tap calls `_headwise` here, which says in our words what the call
+means (mask, scale, bias, softcap, sinks), lets the model's own kernel compute it, and shows the
+observers both. With
+a gate the call goes through `attend`. The model is put back as it was afterwards.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from headwise.core import masks
+from headwise.core.attention import attend
+from headwise.core.masks import Mask
+from headwise.core.recognise import recognise
+from headwise.core.scores import Scores
+from headwise.core.taps import tap_of
+from headwise.names import ModelError
+
+_NAME = "headwise"
+_ROUTING = "_headwise_routing"
+Own = Callable[..., tuple[Tensor, Any]]
+
+
+@contextmanager
+def routed(model: nn.Module) -> Iterator[None]:
+    """Route the attention of a transformers model to `attend` and its taps, for the time of the `with`.
+
+    Raises:
+        ModelError: the model's class cannot switch its attention implementation.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+    from transformers.masking_utils import sdpa_mask
+
+    pretrained = [m for m in model.modules() if isinstance(m, PreTrainedModel)]
+    for part in pretrained:
+        if not part._can_set_attn_implementation():
+            raise ModelError(
+                f"{type(part).__name__} cannot be looked into: its class does not go through transformers' "
+                "attention interface; use a model class of the newer style (docs/models.md)"
+            )
+    AttentionInterface.register(_NAME, _headwise)
+    AttentionMaskInterface.register(_NAME, sdpa_mask)
+    configs: dict[int, Any] = {id(m.config): m.config for m in model.modules() if _has_config(m)}
+    before = [(config, config._attn_implementation) for config in configs.values()]
+    routing = _Routing({id(config): name for config, name in before})
+    try:
+        for module in model.modules():
+            module.__dict__[_ROUTING] = routing
+        for config, _ in before:
+            config._attn_implementation_internal = _NAME
+        yield
+    finally:
+        for config, name in before:
+            config._attn_implementation_internal = name
+        for module in model.modules():
+            module.__dict__.pop(_ROUTING, None)
+
+
+def _has_config(module: nn.Module) -> bool:
+    return hasattr(getattr(module, "config", None), "_attn_implementation_internal")
+
+
+class _Routing:
+    """One `routed` in force: what each config ran before, and the masks already read in this pass."""
+
+    def __init__(self, names: dict[int, str]) -> None:
+        self.names = names
+        self.masks: dict[tuple[int, int, int], tuple[Tensor, Mask, Tensor | None]] = {}
+
+    def read_mask(self, mask: Tensor, queries: int, keys: int) -> tuple[Mask, Tensor | None]:
+        """The model's mask in our words, and what of it is a bias; each tensor is read once."""
+        known = self.masks.get((id(mask), queries, keys))
+        if known is None or known[0] is not mask:
+            allowed, bias = _split(mask[..., :keys])
+            known = (mask, recognise(allowed, keys - queries), bias)
+            self.masks[(id(mask), queries, keys)] = known
+        return known[1], known[2]
+
+
+def _headwise(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """The function transformers calls: [batch, head, query, head_dim] in, [batch, query, head, dim] out."""
+    tap = tap_of(module)
+    own = _own(module, kwargs)
+    if tap is None and own is not None:
+        return own(module, query, key, value, attention_mask, **kwargs)[0], None
+    scores, v = interpret(module, query, key, value, attention_mask, **kwargs)
+    if own is None or tap is None or tap.gate is not None:
+        z = attend(
+            scores.q,
+            scores.k,
+            v,
+            scores.mask,
+            scale=scores.scale,
+            bias=scores.bias,
+            softcap=scores.softcap,
+            sink=scores.sink,
+            gate=None if tap is None else tap.gate,
+            dropout=kwargs.get("dropout") or 0.0,
+            observers=() if tap is None else tap.observers,
+            query_offset=scores.query_offset,
+        )
+        return z.transpose(1, 2).contiguous(), None
+    out = own(module, query, key, value, attention_mask, **kwargs)[0]
+    for observer in tap.observers:
+        observer(scores, v, out.transpose(1, 2))
+    return out, None
+
+
+def interpret(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **_: Any,
+) -> tuple[Scores, Tensor]:
+    """One call of transformers' attention interface in our words: its scores, and its values."""
+    queries = query.shape[-2]
+    bias = position_bias
+    mask: Mask | None = None
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    if attention_mask is not None:
+        mask, extra = _routing_of(module).read_mask(attention_mask, queries, key.shape[-2])
+        bias = extra if bias is None else bias if extra is None else bias + extra
+    elif causal and queries > 1:
+        key, value = key[:, :, :queries], value[:, :, :queries]
+        bias = None if bias is None else bias[..., :queries]
+        mask = masks.causal()
+    if mask is not None and mask.form(queries, key.shape[-2]) == "full":
+        mask = None
+    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    offset = key.shape[-2] - queries
+    return Scores(query, key, mask, scale, bias, softcap, s_aux, offset), value
+
+
+def _routing_of(module: nn.Module) -> _Routing:
+    return module.__dict__.get(_ROUTING) or _Routing({})
+
+
+def _split(mask: Tensor) -> tuple[Tensor, Tensor | None]:
+    """A mask of transformers, bool or additive, as True = may attend, and the additive rest if any."""
+    if not isinstance(mask, Tensor) or mask.dim() != 4:
+        shape = list(getattr(mask, "shape", [])) or type(mask).__name__
+        raise ModelError(
+            f"an attention mask of the form {shape} cannot be read; load the model with "
+            'attn_implementation="sdpa" or "eager"'
+        )
+    if mask.dtype is torch.bool:
+        return mask, None
+    allowed = mask > torch.finfo(mask.dtype).min / 2
+    rest = mask.masked_fill(~allowed, 0.0)
+    return allowed, rest if bool(rest.any()) else None
+
+
+def _own(module: nn.Module, kwargs: dict[str, Any]) -> Own | None:
+    """The attention this module runs when nobody looks; None where it cannot be called from outside."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    name = _routing_of(module).names.get(id(getattr(module, "config", None)))
+    unfused = kwargs.get("softcap") is not None or kwargs.get("s_aux") is not None
+    if name is not None and name != "eager" and not (unfused and name == "sdpa"):
+        own = ALL_ATTENTION_FUNCTIONS.get(name, None)
+        if own is not None:
+            return cast(Own, own)
+    eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+    return None if eager is None else _with_additive_mask(eager)
+
+
+def _with_additive_mask(eager: Own) -> Own:
+    """A model's eager attention, given the additive mask it expects in place of a boolean or no mask."""
+
+    def call(
+        module: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, **kwargs: Any
+    ) -> tuple[Tensor, Any]:
+        causal = kwargs.get("is_causal")
+        causal = getattr(module, "is_causal", True) if causal is None else causal
+        if mask is None and causal and q.shape[-2] > 1:
+            mask = masks.causal().dense(q.shape[-2], k.shape[-2], 0, q.device)
+        if mask is not None and mask.dtype is torch.bool:
+            low = torch.finfo(q.dtype).min
+            mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, low)
+        kwargs = {**kwargs, "dropout": kwargs.get("dropout") or 0.0}
+        return eager(module, q, k, v, mask, **kwargs)
+
+    return call
+
+
+__all__ = ["interpret", "routed"]

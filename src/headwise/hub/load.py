@@ -1,0 +1,227 @@
+"""Load a model: one object with the module, its tokenizer, its anatomy and how to call it.
+
+Families that `headwise.nn` has tables for run in our own blocks, without importing transformers; everything else
+runs in transformers, looked into through the bridge. A module of one's own is wrapped as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headwise.hub.anatomy import Anatomy, anatomy_of
+from headwise.hub.catalogue import DEFAULT
+from headwise.hub.get import get
+from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
+from headwise.names import ModelError
+from headwise.nn import EncoderDecoder, known_family, load_checkpoint
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model ready to be looked into.
+
+    `foreign` says that it is a transformers model, called with input_ids and attention_mask; modules of
+    ours are called with ids and key_padding_mask.
+    """
+
+    name: str
+    module: nn.Module
+    tokenizer: Tokenizer | None
+    foreign: bool
+    max_length: int | None = field(default=None)
+
+    @cached_property
+    def anatomy(self) -> Anatomy:
+        """The attention layers; ModelError where none can be looked into."""
+        return anatomy_of(self.module)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model's parameters are."""
+        return next(self.module.parameters()).device
+
+    @property
+    def encoder_decoder(self) -> bool:
+        """Whether the model reads one text and writes another."""
+        if isinstance(self.module, EncoderDecoder):
+            return True
+        return bool(getattr(getattr(self.module, "config", None), "is_encoder_decoder", False))
+
+    def open(self) -> AbstractContextManager[None]:
+        """The context in which the attention modules see their taps."""
+        if not self.foreign:
+            return nullcontext()
+        from headwise.hub.bridge import routed
+
+        return routed(self.module)
+
+    def run(self, inputs: Mapping[str, Any]) -> Any:
+        """Call the module in eval mode without gradients, on inputs named as transformers names them."""
+        inputs = {k: _to(v, self.device) for k, v in inputs.items()}
+        arguments = inputs if self.foreign else _our_arguments(self.module, inputs)
+        if self.foreign and "use_cache" in inspect.signature(self.module.forward).parameters:
+            arguments = {"use_cache": False, **arguments}
+        with torch.no_grad(), _evaluating(self.module):
+            return self.module(**arguments)
+
+
+def load(
+    name: str | Path | nn.Module = DEFAULT,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype | str | None = None,
+    *,
+    tokenizer: Any = None,
+    quiet: bool = False,
+) -> Model:
+    """Load a model by name, or wrap a module of yours.
+
+    Args:
+        name: a catalogue name ("smollm2"), a folder, a .gguf file or a hub id; or a module: one of
+            transformers, or any that uses headwise.nn.MultiHeadAttention.
+        device: where to put it; None = the CPU for a name, where it is for a module.
+        dtype: for instance "bfloat16"; None = as saved.
+        tokenizer: for a module: a tokenizers.Tokenizer or one of transformers.
+        quiet: no progress on stderr.
+
+    Raises:
+        ModelError: no such model, or one that cannot be looked into.
+        ConfigError: a checkpoint with a config field or weight that is not known.
+    """
+    dtype = _dtype(dtype)
+    device = _device(device)
+    if isinstance(name, nn.Module):
+        model = _wrapped(name, tokenizer)
+        model.module.to(device=device, dtype=dtype)
+    else:
+        model = _from_folder(str(name), get(name, quiet=quiet), device, dtype)
+    model.anatomy  # noqa: B018 (refuse now what cannot be looked into)
+    return model
+
+
+def _wrapped(module: nn.Module, tokenizer: Any) -> Model:
+    config = getattr(module, "config", None)
+    foreign = hasattr(config, "_attn_implementation")
+    name = getattr(config, "_name_or_path", "") or type(module).__name__
+    return Model(name, module, adapt(tokenizer), foreign, _max_length(config))
+
+
+def _from_folder(
+    name: str, folder: Path, device: torch.device | None, dtype: torch.dtype | None
+) -> Model:
+    config = _read_config(folder)
+    if known_family(config) and any(folder.glob("*.safetensors")):
+        module = load_checkpoint(folder, device=device, dtype=dtype).eval()
+        return Model(name, module, read_tokenizer(folder), False, _max_length(module.config))
+    module = _from_transformers(folder, config, dtype).eval()
+    if device is not None:
+        module = module.to(device)
+    return Model(name, module, read_tokenizer(folder), True, _max_length(module.config))
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder / 'config.json'} cannot be read: {error}") from None
+    if not isinstance(config, dict):
+        raise ModelError(f"{folder / 'config.json'} holds no model configuration")
+    return config
+
+
+def _from_transformers(folder: Path, config: dict[str, Any], dtype: torch.dtype | None) -> Any:
+    """The model as the class its config names, or as the plain AutoModel of its type."""
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    names = config.get("architectures") or []
+    cls = getattr(transformers, names[0], None) if names else None
+    try:
+        return (cls or transformers.AutoModel).from_pretrained(folder, dtype=dtype or "auto")
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelError(f"transformers cannot load {folder}: {line}") from None
+
+
+def _our_arguments(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs under the names of our blocks; a module of one's own is given those it takes."""
+    ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
+    target, target_mask = inputs.get("decoder_input_ids"), inputs.get("decoder_attention_mask")
+    hidden = None if mask is None else mask == 0
+    ours: dict[str, Any] = {"key_padding_mask": hidden, "token_types": inputs.get("token_type_ids")}
+    if isinstance(module, EncoderDecoder):
+        ours = {
+            "source_padding_mask": hidden,
+            "target_padding_mask": None if target_mask is None else target_mask == 0,
+        }
+        return {"source_ids": ids, "target_ids": target, **_given(ours)}
+    names = list(inspect.signature(module.forward).parameters)
+    if not names:
+        raise ModelError(f"{type(module).__name__}.forward takes no token ids")
+    if hidden is not None and bool(hidden.any()) and "key_padding_mask" not in names:
+        raise ModelError(
+            f"{type(module).__name__}.forward takes no key_padding_mask, so it cannot read texts of "
+            "unequal lengths at once; look at one text at a time"
+        )
+    return {names[0]: ids, **{k: v for k, v in _given(ours).items() if k in names}}
+
+
+def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _to(value: Any, device: torch.device) -> Any:
+    return value.to(device) if isinstance(value, Tensor) else value
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """In eval mode for the time of the `with`; each part goes back to the mode it was in."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _max_length(config: Any) -> int | None:
+    """The longest text the model reads, None where it has no limit."""
+    for name in ("max_length", "max_position_embeddings", "n_positions"):
+        value = getattr(config, name, None)
+        if name == "max_length" and hasattr(config, "_attn_implementation"):
+            continue
+        if isinstance(value, int) and 1 < value < 10**9:
+            return value
+    return None
+
+
+def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    if dtype is None or isinstance(dtype, torch.dtype):
+        return dtype
+    found = getattr(torch, dtype, None)
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise ModelError(f"{dtype!r} is no dtype for weights; use float32, bfloat16 or float16")
+    return found
+
+
+def _device(device: str | torch.device | None) -> torch.device | None:
+    if device is None:
+        return None
+    try:
+        where = torch.device(device)
+        torch.empty(0, device=where)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise ModelError(f"the device {str(device)!r} cannot be used: {line}") from None
+    return where

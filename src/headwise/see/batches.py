@@ -1,0 +1,203 @@
+"""Batches: texts or ready inputs as what a model is called with, and which positions are whose tokens.
+
+Texts are padded on the right, whatever side a model was trained with: then every real token has the positions it
+has alone, for absolute and relative positions alike, and padding is left out of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headwise.hub.load import Model
+from headwise.names import ModelError, TextError
+from headwise.see.record import Side
+from headwise.see.tokens import Token, tokenize
+
+_MOST_TOKENS = 4096
+"""How many tokens, padding included, one batch may hold (one text may always be longer)."""
+
+_MOST_WRITTEN = 64
+"""How many tokens an encoder-decoder may write when no target is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What the model is called with, and for each text the tokens of its sources and targets.
+
+    `sources` and `targets` hold for each text its tokens, `source_keep` and `target_keep` which positions of the
+    padded row they are at. Targets are None outside encoder-decoders.
+    """
+
+    inputs: Mapping[str, Any]
+    size: int
+    sources: Sequence[Side | None]
+    source_keep: Sequence[Tensor | None]
+    targets: Sequence[Side] | None = None
+    target_keep: Sequence[Tensor] | None = None
+    _numbered: dict[tuple[str, int], Side] = field(default_factory=dict)
+
+    def side(self, stream: str, i: int, length: int, *, looks: bool) -> tuple[Side, Tensor]:
+        """The side of text i in this stream, and which of `length` positions are its real tokens."""
+        decoder = stream == "decoder" or (stream == "cross" and looks)
+        if decoder and self.targets is not None and self.target_keep is not None:
+            side, keep = self.targets[i], self.target_keep[i]
+        else:
+            found, kept = self.sources[i], self.source_keep[i]
+            if found is None or kept is None or len(kept) != length:
+                return self._positions(stream, length), torch.ones(length, dtype=torch.bool)
+            side, keep = found, kept
+        if len(keep) != length:
+            return self._positions(stream, length), torch.ones(length, dtype=torch.bool)
+        return side, keep
+
+    def _positions(self, stream: str, length: int) -> Side:
+        """Positions as tokens, where a stream's positions are no tokens (audio frames, image patches)."""
+        key = (stream, length)
+        if key not in self._numbered:
+            tokens = tuple(Token(-1, str(i), 0, 0, special=True) for i in range(length))
+            self._numbered[key] = Side("", tokens)
+        return self._numbered[key]
+
+
+def batches_of(
+    model: Model, texts: Sequence[str], targets: Sequence[str] | None
+) -> Iterator[Batch]:
+    """The texts in order, as many at a time as fit."""
+    if model.tokenizer is None:
+        raise ModelError(
+            f"{model.name} has no tokenizer; load(module, tokenizer=...) or pass a batch of input_ids"
+        )
+    sides = [_side(model, text) for text in texts]
+    goals = None if targets is None else [_side(model, text) for text in targets]
+    start = 0
+    for stop in range(1, len(sides) + 1):
+        longest = max(len(side.tokens) for side in sides[start : stop + 1])
+        if stop == len(sides) or longest * (stop + 1 - start) > _MOST_TOKENS:
+            part = None if goals is None else goals[start:stop]
+            yield _padded(model, sides[start:stop], part)
+            start = stop
+
+
+def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:
+    """A transformers batch; rows of ids are packed to the right-padded form unless positions come along."""
+    ids = inputs.get("input_ids")
+    if ids is None or "position_ids" in inputs:
+        return _as_given(model, inputs)
+    mask = inputs.get("attention_mask")
+    keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0
+    if keep.shape != ids.shape:
+        return _as_given(model, inputs)
+    if not bool(keep.any(1).all()):
+        raise TextError("a row of the batch is all padding; leave it out")
+    rest = {k: v for k, v in inputs.items() if k not in ("input_ids", "attention_mask")}
+    packed = {"input_ids": _packed(ids, keep)}
+    for name in ("token_type_ids",):
+        if name in rest:
+            packed[name] = _packed(rest.pop(name), keep)
+    lengths = keep.sum(1)
+    moved = torch.arange(int(lengths.max()), device=keep.device) < lengths[:, None]
+    packed["attention_mask"] = moved.long()
+    sides = [_side_of_ids(model, row[kept]) for row, kept in zip(ids, keep, strict=True)]
+    return _with_target(model, Batch({**packed, **rest}, len(sides), sides, list(moved.cpu())))
+
+
+def _side(model: Model, text: str) -> Side:
+    assert model.tokenizer is not None
+    tokens = tokenize(model.tokenizer, text)
+    if model.max_length is not None and len(tokens) > model.max_length:
+        raise TextError(
+            f"the text is {len(tokens)} tokens long, {model.name} reads at most {model.max_length}; "
+            "cut the text or take a model of a longer context"
+        )
+    return Side(text, tokens)
+
+
+def _side_of_ids(model: Model, ids: Tensor) -> Side:
+    """Tokens from ids: the text is what the tokenizer decodes them to; without one, the ids themselves."""
+    numbers = [int(i) for i in ids]
+    decode = getattr(model.tokenizer, "decode", None)
+    tokens: list[Token] = []
+    at = 0
+    for i in numbers:
+        text = str(i) if decode is None else decode([i], skip_special_tokens=False) or "∅"
+        tokens.append(Token(i, text, at, at + len(text)))
+        at += len(text)
+    return Side("".join(token.text for token in tokens), tuple(tokens))
+
+
+def _padded(model: Model, sides: Sequence[Side], targets: Sequence[Side] | None) -> Batch:
+    ids, keep = _rows(sides)
+    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": keep.long()}
+    batch = Batch(inputs, len(sides), sides, list(keep))
+    if targets is None:
+        return _with_target(model, batch)
+    rows, kept = _rows(targets)
+    inputs |= {"decoder_input_ids": rows, "decoder_attention_mask": kept.long()}
+    return Batch(inputs, len(sides), sides, list(keep), targets, list(kept))
+
+
+def _rows(sides: Sequence[Side]) -> tuple[Tensor, Tensor]:
+    rows = [torch.tensor([token.id for token in side.tokens]) for side in sides]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    lengths = torch.tensor([len(row) for row in rows])
+    return ids, torch.arange(ids.shape[1]) < lengths[:, None]
+
+
+def _packed(x: Tensor, keep: Tensor) -> Tensor:
+    rows = [row[kept] for row, kept in zip(x, keep, strict=True)]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+def _as_given(model: Model, inputs: Mapping[str, Any]) -> Batch:
+    """Inputs we must not touch: padding is still left out, where attention_mask tells it."""
+    first = next((v for v in inputs.values() if isinstance(v, Tensor)), None)
+    if first is None:
+        raise ModelError("the batch holds no tensor; pass input_ids or what the model takes")
+    ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
+    size = int(first.shape[0])
+    sides: list[Side | None] = [None] * size
+    keep: list[Tensor | None] = [None] * size
+    if ids is not None:
+        real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0
+        sides = [_side_of_ids(model, row[kept]) for row, kept in zip(ids, real, strict=True)]
+        keep = list(real.cpu())
+    return _with_target(model, Batch(inputs, size, sides, keep))
+
+
+def _with_target(model: Model, batch: Batch) -> Batch:
+    """The batch with the decoder's tokens, for an encoder-decoder: the ones given, or written greedily."""
+    if not model.encoder_decoder:
+        return batch
+    inputs = dict(batch.inputs)
+    ids = inputs.get("decoder_input_ids")
+    if ids is None:
+        generate = getattr(model.module, "generate", None)
+        if generate is None:
+            raise ModelError(
+                f"{model.name} is an encoder-decoder: give target=, the text its decoder reads"
+            )
+        moved = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in inputs.items()}
+        with torch.no_grad():
+            ids = generate(**moved, max_new_tokens=_MOST_WRITTEN, do_sample=False, num_beams=1)
+        inputs["decoder_input_ids"] = ids
+    mask = inputs.get("decoder_attention_mask")
+    keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0
+    if mask is None and batch.size > 1:
+        keep = _written(model, ids)
+        inputs["decoder_attention_mask"] = keep.long()
+    sides = [_side_of_ids(model, row[kept]) for row, kept in zip(ids, keep, strict=True)]
+    return Batch(inputs, batch.size, batch.sources, batch.source_keep, sides, list(keep.cpu()))
+
+
+def _written(model: Model, ids: Tensor) -> Tensor:
+    """Which positions of generated rows are real: all but the padding after a row's end."""
+    pad = getattr(getattr(model.module, "config", None), "pad_token_id", None)
+    if pad is None:
+        return torch.ones_like(ids, dtype=torch.bool)
+    real: Tensor = (ids != pad).flip(1).cumsum(1).flip(1) > 0
+    return real

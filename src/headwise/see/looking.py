@@ -1,0 +1,158 @@
+"""look: run a model on texts and record what every head looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+from torch import Tensor
+
+from headwise.core.recognise import recognise
+from headwise.core.scores import Scores
+from headwise.core.taps import Tap, tapped
+from headwise.hub.anatomy import Layer
+from headwise.hub.load import Model
+from headwise.names import LayerId, ModelError, TextError
+from headwise.see.batches import Batch, batches_of, from_inputs
+from headwise.see.record import LayerRecord, Record, verify
+
+Progress = Callable[[int, int], None]
+
+
+@overload
+def look(
+    model: Model, inputs: str, *, target: str | None = None, progress: Progress | None = None
+) -> Record: ...
+@overload
+def look(
+    model: Model,
+    inputs: list[str] | tuple[str, ...] | Mapping[str, Any],
+    *,
+    target: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> list[Record]: ...
+def look(
+    model: Model,
+    inputs: str | list[str] | tuple[str, ...] | Mapping[str, Any],
+    *,
+    target: str | Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Record | list[Record]:
+    """Record what every head of a model looks at in one text, or in each of several.
+
+    Args:
+        model: from `load`.
+        inputs: a text; a list of texts; or a transformers batch (input_ids and attention_mask, on any side,
+            and whatever else the model takes). Padding is left out of the records.
+        target: for an encoder-decoder, what the decoder reads (as many as texts); None = what the model itself
+            writes, greedily.
+        progress: called as progress(layers done, layers in all) for each pass.
+
+    Returns:
+        One Record for a text, a list of them for several.
+
+    Raises:
+        TextError: a text that is empty or longer than the model's context.
+        ModelError: a model without a tokenizer given text, or one none of whose heads fired.
+    """
+    if isinstance(inputs, Mapping):
+        return _look_at(model, from_inputs(model, inputs), progress)
+    texts = [inputs] if isinstance(inputs, str) else list(inputs)
+    targets = [target] if isinstance(target, str) else None if target is None else list(target)
+    if targets is not None and len(targets) != len(texts):
+        raise TextError(f"there are {len(texts)} texts and {len(targets)} targets; give one each")
+    records: list[Record] = []
+    for batch in batches_of(model, texts, targets):
+        records.extend(_look_at(model, batch, progress))
+    return records[0] if isinstance(inputs, str) else records
+
+
+@dataclass(eq=False)
+class Recorder:
+    """Observes the attention layers of one pass and cuts each call into one LayerRecord per text."""
+
+    batch: Batch
+    progress: Progress | None
+    total: int
+    parts: list[dict[LayerId, LayerRecord]] = field(default_factory=list)
+    runs: dict[LayerId, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.parts = [{} for _ in range(self.batch.size)]
+
+    def observer(self, layer: Layer) -> Callable[[Scores, Tensor, Tensor], None]:
+        """The observer of one layer; a layer that runs again in the pass counts on (shared layers)."""
+
+        def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
+            run = self.runs.get(layer.id, 0)
+            self.runs[layer.id] = run + 1
+            id = LayerId(layer.id.stream, layer.id.layer + run)
+            if scores.shape[0] != self.batch.size:
+                raise ModelError(
+                    f"layer {id} splits the batch of {self.batch.size} into {scores.shape[0]}; "
+                    "models that attend within windows of an image cannot be looked into yet"
+                )
+            for i, part in enumerate(self.parts):
+                part[id] = self._cut(id, i, scores, v, z)
+            if self.progress is not None:
+                self.progress(min(sum(self.runs.values()), self.total), self.total)
+
+        return observe
+
+    def _cut(self, id: LayerId, i: int, scores: Scores, v: Tensor, z: Tensor) -> LayerRecord:
+        """The part of text i, without padding."""
+        _, _, queries, keys = scores.shape
+        query_side, query_keep = self.batch.side(id.stream, i, queries, looks=True)
+        key_side, key_keep = self.batch.side(id.stream, i, keys, looks=False)
+        one = slice(i, i + 1)
+        whole = bool(query_keep.all()) and bool(key_keep.all())
+        q_at, k_at = _indices(query_keep, scores.q), _indices(key_keep, scores.k)
+        mask = scores.mask
+        if mask is not None and not (whole and self.batch.size == 1):
+            dense = mask.dense(queries, keys, scores.query_offset, scores.q.device)
+            dense = dense.expand(self.batch.size, -1, -1, -1)[one][:, :, q_at][..., k_at]
+            mask = recognise(dense, len(k_at) - len(q_at))
+        bias = scores.bias
+        if bias is not None and not whole:
+            bias = bias[one] if bias.shape[0] > 1 else bias
+            bias = bias[:, :, q_at] if bias.shape[2] > 1 else bias
+            bias = bias[..., k_at]
+        mine = replace(
+            scores,
+            q=scores.q[one][:, :, q_at].detach(),
+            k=scores.k[one][:, :, k_at].detach(),
+            mask=mask,
+            bias=bias,
+            query_offset=len(k_at) - len(q_at),
+        )
+        off = verify(mine, v[one][:, :, k_at], z[one][:, :, q_at])
+        return LayerRecord(id, mine, query_side, key_side, off)
+
+
+@contextmanager
+def recording(model: Model, batch: Batch, progress: Progress | None = None) -> Iterator[Recorder]:
+    """Record every attention layer that runs within the `with`."""
+    layers = model.anatomy.layers
+    recorder = Recorder(batch, progress, len(layers))
+    taps = {layer.module: Tap(observers=(recorder.observer(layer),)) for layer in layers}
+    with ExitStack() as stack:
+        stack.enter_context(model.open())
+        stack.enter_context(tapped(taps))
+        yield recorder
+
+
+def _look_at(model: Model, batch: Batch, progress: Progress | None) -> list[Record]:
+    with recording(model, batch, progress) as recorder:
+        model.run(batch.inputs)
+    if not recorder.runs:
+        raise ModelError(
+            f"no head of {model.name} fired: its attention layers ({len(model.anatomy.layers)} found) "
+            "did not run on this input"
+        )
+    return [Record(model.name, dict(sorted(part.items()))) for part in recorder.parts]
+
+
+def _indices(keep: Tensor, like: Tensor) -> Tensor:
+    return keep.nonzero()[:, 0].to(like.device)

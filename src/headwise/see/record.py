@@ -1,0 +1,186 @@
+"""The record: what every head of a model looked at in one text, kept in O(n) and unfolded on demand.
+
+For each attention layer it holds the queries, the keys (after RoPE), the mask and the scale; the pattern of any
+head is computed from them when asked for, and never all patterns at once. `verified` says how far the head outputs
+recomputed from these are from the ones the model itself made, at worst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from headwise.core.scores import Scores, mix
+from headwise.names import HeadError, HeadId, LayerId
+from headwise.see.tokens import Token
+from headwise.see.words import RULE, Word, to_words, words_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The text on one side of a map: the tokens that look, or the ones looked at."""
+
+    text: str
+    tokens: tuple[Token, ...]
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """The words of this side."""
+        return words_of(self.text, self.tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerRecord:
+    """One attention layer on one text: its scores (batch 1, padding left out) and both sides."""
+
+    id: LayerId
+    scores: Scores
+    queries: Side
+    keys: Side
+    verified: float
+
+    @property
+    def num_heads(self) -> int:
+        """Number of query heads."""
+        return self.scores.q.shape[1]
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Number of key/value heads: fewer than num_heads under grouped-query attention."""
+        return self.scores.k.shape[1]
+
+    def kv_group(self, head: int) -> int:
+        """The KV head that query head `head` reads."""
+        return head // (self.num_heads // self.num_kv_heads)
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What every head of `model` looked at in one text. Made by `look`.
+
+    `verified` is the largest difference between recomputed and actual head outputs (before W_O), over all
+    heads, tokens and channels, in the units of the head outputs.
+    """
+
+    model: str
+    layers: Mapping[LayerId, LayerRecord]
+
+    @property
+    def verified(self) -> float:
+        """Largest difference of recomputed from actual head outputs; NaN where a layer has NaNs."""
+        values = [layer.verified for layer in self.layers.values()]
+        return float(np.max(values))
+
+    @property
+    def text(self) -> str:
+        """The text, of the first stream."""
+        return next(iter(self.layers.values())).queries.text
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of the text, of the first stream."""
+        return next(iter(self.layers.values())).queries.tokens
+
+    def heads(self) -> list[HeadId]:
+        """All heads, in order."""
+        return [id.head(h) for id, layer in self.layers.items() for h in range(layer.num_heads)]
+
+    def layer_of(self, head: HeadId) -> LayerRecord:
+        """The layer a head is in.
+
+        Raises:
+            HeadError: the model has no such head.
+        """
+        layer = self.layers.get(head.layer_id)
+        if layer is None:
+            streams = {id.stream: "" for id in self.layers}
+            last = {s: max(id.layer for id in self.layers if id.stream == s) for s in streams}
+            known = ", ".join(f"{LayerId(s, 0)} to {LayerId(s, n)}" for s, n in last.items())
+            raise HeadError(f"there is no head {head}: the model's layers are {known}")
+        if head.head >= layer.num_heads:
+            raise HeadError(
+                f"there is no head {head}: layer {layer.id} has the heads "
+                f"{layer.id.head(0)} to {layer.id.head(layer.num_heads - 1)}"
+            )
+        return layer
+
+    def weights(self, head: str | HeadId) -> Float[np.ndarray, "query key"]:
+        """The pattern of one head: row q is what token q looks at, and sums to 1 (0 if it may see nothing)."""
+        id = HeadId.parse(head)
+        layer = self.layer_of(id)
+        with torch.no_grad():
+            rows = layer.scores.rows(heads=slice(id.head, id.head + 1))
+        return rows[0, 0].double().cpu().numpy()
+
+    def visible(self, head: str | HeadId) -> np.ndarray:
+        """Who may attend, for one head: bool [query, key], True = may attend."""
+        id = HeadId.parse(head)
+        layer = self.layer_of(id)
+        queries, keys = layer.scores.shape[2:]
+        allowed = layer.scores.allowed(0, queries)
+        if allowed is None:
+            return np.ones((queries, keys), dtype=bool)
+        allowed = allowed.expand(-1, layer.num_heads, -1, -1)
+        return allowed[0, id.head].cpu().numpy()
+
+    def pattern(self, head: str | HeadId, words: bool = False) -> xr.DataArray:
+        """The pattern of one head with its tokens (or words) as coordinates.
+
+        Args:
+            head: for instance "18.6", or "cross.0.2" in an encoder-decoder.
+            words: by words instead of tokens: to a word the sum over its tokens, from a word their mean.
+
+        Returns:
+            DataArray with dims (query, key); attrs name model, head, KV group and, for words, the rule.
+
+        Raises:
+            HeadError: not a head id, or not a head of this model.
+        """
+        import xarray as xr
+
+        id = HeadId.parse(head)
+        layer = self.layer_of(id)
+        values = self.weights(id)
+        attrs = {"model": self.model, "head": str(id), "kv_group": layer.kv_group(id.head)}
+        rows: Sequence[Word | Token] = layer.queries.tokens
+        columns: Sequence[Word | Token] = layer.keys.tokens
+        if words:
+            rows, columns = layer.queries.words, layer.keys.words
+            values = to_words(values, layer.queries.words, layer.keys.words)
+            attrs["rule"] = RULE
+        return xr.DataArray(
+            values,
+            dims=("query", "key"),
+            coords={"query": [r.text for r in rows], "key": [c.text for c in columns]},
+            name="pattern",
+            attrs=attrs,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Save the record as one safetensors file; `load_record` reads it back.
+
+        Raises:
+            OutputError: the file cannot be written; an older one stays as it was.
+        """
+        from headwise.see.saved import save_record
+
+        save_record(self, Path(path))
+
+
+def verify(scores: Scores, v: torch.Tensor, z: torch.Tensor) -> float:
+    """Largest difference of the head outputs recomputed from `scores` from the actual z."""
+    worst = torch.zeros((), dtype=torch.float32, device=z.device)
+    with torch.no_grad():
+        for start, stop in scores.blocks():
+            again = mix(scores.rows(start, stop), v.float())
+            worst = torch.maximum(worst, (again - z[:, :, start:stop].float()).abs().max())
+    return float(worst)

@@ -1,0 +1,87 @@
+"""What one word looks at, head by head."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from headwise.names import HeadId
+from headwise.see.record import LayerRecord, Record
+from headwise.see.words import Word, to_words
+
+
+@dataclass(frozen=True)
+class WordLook:
+    """What one head's query at a word looks at.
+
+    `looks_at` holds (word, weight), strongest first, without the first token, whose weight is `first`
+    (None in cross-attention, where the first token is no sink of the same text). A word that stands in the
+    text more than once carries its number, as in `the#2`.
+    """
+
+    head: HeadId
+    looks_at: tuple[tuple[str, float], ...]
+    first: float | None
+    strength: float
+    """The strongest weight on a word other than the first token and the word itself."""
+
+
+def looks_of(record: Record, word: Word, *, renormalise: bool = False) -> list[WordLook]:
+    """What `word` looks at in every head that reads its text, the head with the strongest look first.
+
+    Args:
+        record: of one text.
+        word: one of its words (`words.find_words`).
+        renormalise: give shares of what is left beside the first token, instead of the weights.
+    """
+    first_layer = next(iter(record.layers.values()))
+    found: list[WordLook] = []
+    for layer in record.layers.values():
+        if layer.queries.tokens == first_layer.queries.tokens:
+            found.extend(_layer_looks(layer, word, renormalise))
+    return sorted(found, key=lambda look: -look.strength)
+
+
+def _layer_looks(layer: LayerRecord, word: Word, renormalise: bool) -> list[WordLook]:
+    keys = layer.keys.words
+    names = _numbered(keys)
+    own_text = layer.keys.tokens == layer.queries.tokens
+    with torch.no_grad():
+        rows = layer.scores.rows(word.first, word.last)[0].double().cpu().numpy()
+    query = Word(word.text, word.start, word.end, 0, word.last - word.first)
+    looks = []
+    for head in range(layer.num_heads):
+        weights = to_words(rows[head], [query], keys)[0]
+        first = float(weights[0]) if own_text and word.first > 0 else None
+        if renormalise and first is not None and first < 1:
+            weights = weights / (1 - first)
+        pairs = [
+            (name, key, float(weight))
+            for name, key, weight in zip(names, keys, weights, strict=True)
+            if weight > 0 and not (first is not None and key.first == 0)
+        ]
+        pairs.sort(key=lambda pair: -pair[2])
+        others = [w for _, key, w in pairs if not own_text or key.first != word.first]
+        looks.append(
+            WordLook(
+                layer.id.head(head),
+                tuple((name, weight) for name, _, weight in pairs),
+                first,
+                max(others, default=0.0),
+            )
+        )
+    return looks
+
+
+def _numbered(words: Sequence[Word]) -> list[str]:
+    """The words' texts, those that stand more than once with their number: `the#2`."""
+    total = Counter(word.text for word in words)
+    seen: Counter[str] = Counter()
+    names = []
+    for word in words:
+        seen[word.text] += 1
+        names.append(f"{word.text}#{seen[word.text]}" if total[word.text] > 1 else word.text)
+    return names

@@ -1,0 +1,62 @@
+"""What all pictures share: fonts and lines, the hatch of hidden cells, the caption."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from headwise.show.picture_labels import wrapped
+
+__all__ = ["FONT", "add_caption", "hatch", "hatched", "new_figure", "style"]
+
+FONT = 8.0
+"""Points of the text; tick labels are one point smaller."""
+
+_GREY = "#ececec"
+_LINE = "#c4c4c4"
+_HATCH = "////"
+
+
+def style(families: Sequence[str]) -> dict[Any, Any]:
+    """The matplotlib settings a picture is built under."""
+    return {
+        "font.family": list(families),
+        "font.size": FONT,
+        "axes.titlesize": FONT + 1,
+        "axes.labelsize": FONT,
+        "xtick.labelsize": FONT - 1,
+        "ytick.labelsize": FONT - 1,
+        "axes.linewidth": 0.6,
+        "hatch.linewidth": 0.5,
+        "hatch.color": _LINE,
+    }
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of that many inches that lays itself out."""
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    figure.set_layout_engine("constrained", h_pad=0.06, w_pad=0.06)
+    return figure
+
+
+def hatch(axes: Axes) -> None:
+    """Hatch the ground of the axes: it shows wherever no cell is drawn."""
+    axes.patch.set(facecolor=_GREY, edgecolor=_LINE, hatch=_HATCH, linewidth=0.0)
+
+
+def hatched(label: str) -> Patch:
+    """The legend's sample of the hatch."""
+    return Patch(facecolor=_GREY, edgecolor=_LINE, hatch=_HATCH, linewidth=0.0, label=label)
+
+
+def add_caption(figure: Figure, caption: str) -> None:
+    """The caption below the figure, left-aligned, wrapped to its width."""
+    letters = int(figure.get_figwidth() * 72 / (FONT * 0.52)) - 4
+    text = figure.supxlabel(wrapped(caption, max(20, letters)), x=0.02, ha="left", fontsize=FONT)
+    text.set_parse_math(False)
