@@ -150,7 +150,6 @@ HARMLESS = frozenset(
         "transformers.js_config",
         "transformers_version",
         "typical_p",
-        "unk_token_id",
         "use_bfloat16",
         "use_cache",
         "use_return_dict",
