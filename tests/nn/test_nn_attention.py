@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from headwise.core import masks
 from headwise.core.taps import Tap, tapped
 from headwise.names import ConfigError, ShapeError
-from headwise.nn import MultiHeadAttention, place, rotary, rotate
+from headwise.nn import LayerCache, MultiHeadAttention, place, rotary, rotate
 
 HEADS = [(6, 6), (6, 2), (6, 1)]
 
@@ -159,3 +159,20 @@ def test_a_wrong_stream_is_named():
         module(torch.randn(5, 24))
     with pytest.raises(ShapeError, match=r"memory must be .* came \[1, 5, 8\]"):
         module(torch.randn(1, 5, 24), memory=torch.randn(1, 5, 8))
+
+
+def test_biases_are_set_apart():
+    module = MultiHeadAttention(24, 6, bias=True, out_bias=False)
+    assert module.w_qkv.bias is not None
+    assert module.w_o.bias is None
+    module = MultiHeadAttention(24, 6, bias=False, out_bias=True)
+    assert module.w_qkv.bias is None
+    assert module.w_o.bias is not None
+
+
+def test_the_memory_is_projected_once():
+    module = MultiHeadAttention(24, 6, 2)
+    x, memory, cache = torch.randn(2, 4, 24), torch.randn(2, 7, 24), LayerCache(7)
+    first = module(x, memory=memory, cache=cache)
+    assert_close(module(x, memory=memory, cache=cache), first)
+    assert_close(module(x, memory=torch.zeros_like(memory), cache=cache), first)

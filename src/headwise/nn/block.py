@@ -25,7 +25,7 @@ class Surroundings:
     mask: Mask | None = None
     rotary: Rotary | None = None
     bias: Float[Tensor, "#batch #head #query key"] | None = None
-    memory: Float[Tensor, "batch key d_model"] | None = None
+    memory: Float[Tensor, "batch memory d_model"] | None = None
     memory_mask: Mask | None = None
 
 

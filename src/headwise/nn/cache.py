@@ -16,6 +16,7 @@ from headwise.names import ShapeError
 __all__ = ["KVCache", "LayerCache"]
 
 HeadStates = Float[Tensor, "batch kv_head key head_dim"]
+HeldStates = Float[Tensor, "batch kv_head held head_dim"]
 
 
 class LayerCache:
@@ -27,7 +28,7 @@ class LayerCache:
         self._k: Tensor | None = None
         self._v: Tensor | None = None
 
-    def append(self, k: HeadStates, v: HeadStates) -> tuple[HeadStates, HeadStates]:
+    def append(self, k: HeadStates, v: HeadStates) -> tuple[HeldStates, HeldStates]:
         """Store the new tokens' keys and values; returns all stored so far, the new ones last.
 
         Raises:
@@ -48,7 +49,7 @@ class LayerCache:
         self.length = end
         return self._k[:, :, :end], self._v[:, :, :end]
 
-    def held(self) -> tuple[HeadStates, HeadStates] | None:
+    def held(self) -> tuple[HeldStates, HeldStates] | None:
         """Everything stored so far, None if nothing is."""
         if self._k is None or self._v is None:
             return None

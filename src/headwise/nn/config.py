@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from headwise.names import ConfigError
 
@@ -13,6 +13,12 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"]
 Norm = Literal["layer", "rms"]
 NormPosition = Literal["pre", "post"]
 Positions = Literal["none", "sinusoidal", "learned", "rope", "alibi"]
+
+# None may be given and is never found: __post_init__ fills it in.
+if TYPE_CHECKING:
+    FilledIn = int
+else:
+    FilledIn = int | None
 
 _CHOICES = {
     "activation": get_args(Activation),
@@ -44,10 +50,10 @@ class TransformerConfig:
     d_model: int
     num_layers: int
     num_heads: int
-    num_kv_heads: int = None  # type: ignore[assignment]  # filled in by __post_init__
-    head_dim: int = None  # type: ignore[assignment]
-    d_ff: int = None  # type: ignore[assignment]
-    num_decoder_layers: int = None  # type: ignore[assignment]
+    num_kv_heads: FilledIn = None  # type: ignore[assignment]
+    head_dim: FilledIn = None  # type: ignore[assignment]
+    d_ff: FilledIn = None  # type: ignore[assignment]
+    num_decoder_layers: FilledIn = None  # type: ignore[assignment]
 
     activation: Activation = "gelu"
     attention_bias: bool = True
@@ -56,20 +62,20 @@ class TransformerConfig:
 
     norm: Norm = "layer"
     norm_position: NormPosition = "pre"
-    norm_eps: float = 1e-5
+    norm_eps: float | int = 1e-5
     final_norm: bool = True
 
     positions: Positions = "rope"
     max_length: int = 2048
-    rope_theta: float = 10000.0
+    rope_theta: float | int = 10000.0
     window: int | None = None
 
     token_types: int = 0
     embedding_norm: bool = False
     tie_embeddings: bool = True
 
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
+    dropout: float | int = 0.0
+    attention_dropout: float | int = 0.0
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
