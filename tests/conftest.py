@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
+import signatures
 import torch
-from jaxtyping import config, install_import_hook
+from jaxtyping import install_import_hook
 
-install_import_hook("headwise", "beartype.beartype")
+install_import_hook("headwise", "signatures.check")
 torch.set_num_threads(1)
 
 
 @pytest.fixture
-def unchecked() -> Iterator[None]:
-    """Signatures unchecked, to meet the errors of headwise itself on input its types forbid."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signatures unchecked: for input that their types forbid, and for torch.compile."""
+    for home, name, plain in signatures.checked():
+        monkeypatch.setattr(home, name, plain)

@@ -119,7 +119,7 @@ class Mask:
     def sees_itself(self, query_len: int, key_len: int, query_offset: int) -> bool:
         """Whether every query surely sees its own position, so that no row is without keys."""
         own = query_offset >= 0 and query_offset + query_len <= key_len
-        return own and not self.limits and isinstance(self.rule, Window | Full)
+        return own and len(self.limits) == 0 and isinstance(self.rule, Window | Full)
 
     def form(self, query_len: int, key_len: int, query_offset: int | None = None) -> Form:
         """The cheapest exact form for fused attention.

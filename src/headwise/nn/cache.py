@@ -16,6 +16,7 @@ from headwise.names import ShapeError
 __all__ = ["KVCache", "LayerCache"]
 
 HeadStates = Float[Tensor, "batch kv_head key head_dim"]
+ValueStates = Float[Tensor, "batch kv_head key v_dim"]
 
 
 class LayerCache:
@@ -27,7 +28,11 @@ class LayerCache:
         self._k: Tensor | None = None
         self._v: Tensor | None = None
 
-    def append(self, k: HeadStates, v: HeadStates) -> tuple[HeadStates, HeadStates]:
+    def append(
+        self,
+        k: Float[Tensor, "batch kv_head new head_dim"],
+        v: Float[Tensor, "batch kv_head new v_dim"],
+    ) -> tuple[HeadStates, ValueStates]:
         """Store the new tokens' keys and values; returns all stored so far, the new ones last.
 
         Raises:
@@ -48,13 +53,13 @@ class LayerCache:
         self.length = end
         return self._k[:, :, :end], self._v[:, :, :end]
 
-    def held(self) -> tuple[HeadStates, HeadStates] | None:
+    def held(self) -> tuple[HeadStates, ValueStates] | None:
         """Everything stored so far, None if nothing is."""
         if self._k is None or self._v is None:
             return None
         return self._k[:, :, : self.length], self._v[:, :, : self.length]
 
-    def keep(self, k: HeadStates, v: HeadStates) -> None:
+    def keep(self, k: HeadStates, v: ValueStates) -> None:
         """Hold k and v as they are (the memory of cross-attention, which does not grow)."""
         self._k, self._v, self.length = k, v, k.shape[2]
 

@@ -52,7 +52,7 @@ def place(
 
 
 def _start_of_document(
-    keys: Int[Tensor, "batch key"], documents: Int[Tensor, "batch key"]
+    keys: Int[Tensor, "#batch key"], documents: Int[Tensor, "batch key"]
 ) -> Int[Tensor, "batch key"]:
     """The position at which each token's document starts."""
     starts = torch.zeros_like(documents, dtype=torch.bool)
