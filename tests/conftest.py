@@ -11,6 +11,11 @@ install_import_hook("headwise", "signatures.check")
 torch.set_num_threads(1)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """beartype looks at a random item of each list, which hypothesis takes for a draw of ours."""
+    config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module")
+
+
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Signatures unchecked: for input that their types forbid, and for torch.compile."""
