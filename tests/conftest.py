@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import signatures
 import torch
 from jaxtyping import install_import_hook
+
+import signatures
 
 install_import_hook("headwise", "signatures.check")
 torch.set_num_threads(1)
@@ -17,7 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+def unchecked(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Signatures unchecked: for input that their types forbid, and for torch.compile."""
-    for home, name, plain in signatures.checked():
+    for home, name, plain in signatures.checked(request.module):
         monkeypatch.setattr(home, name, plain)

@@ -13,8 +13,9 @@ from beartype import BeartypeConf, beartype
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float, as mypy has it
 
 
-def checked() -> Iterator[tuple[Any, str, Any]]:
-    """Every checked function of the modules loaded so far: where it lives, its name, itself unchecked."""
+def checked(module: ModuleType) -> Iterator[tuple[Any, str, Any]]:
+    """Every checked function of headwise and of `module`: where it lives, its name, itself unchecked."""
+    yield from _of(module)
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "headwise":
             yield from _of(module)

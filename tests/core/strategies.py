@@ -144,8 +144,7 @@ def rules(world: World, reach: int | None = None) -> st.SearchStrategy[Drawn]:
     reach = n + 2 if reach is None else reach
     counts = st.integers(0, n + 1)
     shapes = st.sampled_from(
-        [(n, n), (1, 1, n, n), (world.batch, 1, n, n), (1, world.heads, n, n)]
-        + [(world.batch, world.heads, n, n)]
+        [(n, n)] + [(b, h, n, n) for b in {1, world.batch} for h in {1, world.heads}]
     )
     return st.one_of(
         st.just(full()),

@@ -72,7 +72,7 @@ def test_limits_hold_whatever_is_or_ed_in(case):
 def test_inverting_keeps_the_limits(case):
     (world, limit), rule = case
     with pytest.raises(MaskError, match="invert the rule before adding the limit"):
-        ~limit.mask
+        _ = ~limit.mask
     both = limit & rule
     if not isinstance(both.mask.rule, type(masks.full().rule)):
         expected = ~rule.cells(world) & limit.cells(world)
