@@ -151,6 +151,7 @@ def test_heads_that_do_not_divide_are_named():
         MultiHeadAttention(25, 6)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_wrong_stream_is_named():
     module = MultiHeadAttention(24, 6)
     with pytest.raises(

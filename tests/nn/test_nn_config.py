@@ -7,6 +7,7 @@ import pytest
 from headwise.names import ConfigError
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_none_is_filled_in(tiny):
     config = tiny(num_kv_heads=None, head_dim=None, d_ff=None, num_decoder_layers=None)
     assert (config.num_kv_heads, config.head_dim) == (6, 4)
@@ -22,6 +23,7 @@ def test_config_is_frozen(tiny):
         tiny().num_heads = 3
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("fields", "says"),
     [

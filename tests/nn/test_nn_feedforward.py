@@ -58,6 +58,7 @@ def test_gradcheck(activation):
     assert torch.autograd.gradcheck(call, (x, *values))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_unknown_activation_is_named():
     with pytest.raises(ConfigError, match="activation='mish' is not known; use one of relu"):
         FeedForward(4, 8, "mish")

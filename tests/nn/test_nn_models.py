@@ -204,6 +204,7 @@ def test_eval_has_no_dropout(tiny, kind):
 
 @every_window
 @every_scheme
+@pytest.mark.usefixtures("unchecked")
 def test_compiled_is_the_same(tiny, batch, positions, window):
     ids, padding, _ = batch
     model = loud(Decoder(tiny(positions=positions, window=window)))
@@ -301,6 +302,7 @@ def test_segments(tiny):
         Encoder(tiny())(ids, token_types=ids)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_inputs_that_do_not_fit_are_named(tiny):
     model = Decoder(tiny(positions="learned"))
     ids = torch.zeros(2, 5, dtype=torch.long)

@@ -22,7 +22,7 @@ from headwise.core.bands import chunked
 from headwise.core.masks import Mask
 from headwise.core.masks import positions as positions_of
 from headwise.core.scores import Scores, mix
-from headwise.names import MaskError, ShapeError
+from headwise.names import ConfigError, MaskError, ShapeError
 
 __all__ = ["Observer", "attend"]
 
@@ -106,9 +106,11 @@ def attend(
 
     Raises:
         ShapeError: shapes that do not fit.
-        MaskError: a mask that is no Mask, or too short.
+        MaskError: a mask that is no Mask, too short, or made for another batch or number of heads.
+        ConfigError: a softcap of 0 or below.
     """
-    _check(q, k, v, mask, sink)
+    _check(q, k, v)
+    _check_extras(q, k, mask, bias, softcap, sink)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     offset = k.shape[-2] - q.shape[-2] if query_offset is None else query_offset
     pattern = None
@@ -124,40 +126,70 @@ def attend(
     return (z, pattern) if pattern is not None else z
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, sink: Tensor | None) -> None:
-    if mask is not None and not isinstance(mask, Mask):
+def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
+    came = f"came {list(q.shape)}, {list(k.shape)}, {list(v.shape)}"
+    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
+        raise ShapeError(f"q, k and v must be [batch, heads, length, head_dim], {came}")
+    if q.shape[0] != k.shape[0] or q.shape[-1] != k.shape[-1] or k.shape[:-1] != v.shape[:-1]:
+        raise ShapeError(
+            f"q, k and v must share the batch, q and k the head_dim, k and v heads and keys, {came}"
+        )
+    heads, kv_heads = q.shape[1], k.shape[1]
+    if kv_heads == 0 or heads % kv_heads:
+        raise ShapeError(f"num_heads={heads} is not a multiple of num_kv_heads={kv_heads}; {came}")
+
+
+def _check_extras(
+    q: Tensor,
+    k: Tensor,
+    mask: Mask | None,
+    bias: Tensor | None,
+    softcap: float | None,
+    sink: Tensor | None,
+) -> None:
+    shape = (*q.shape[:3], k.shape[2])
+    if mask is not None:
+        _check_mask(mask, q)
+    if bias is not None and not (_fits(bias, shape) and bias.shape[-1] == shape[-1]):
+        raise ShapeError(
+            f"bias must be [batch, head, query, key] = {list(shape)}, with 1 for batch, head or query "
+            f"where it is the same for all, came {list(bias.shape)}"
+        )
+    if softcap is not None and not softcap > 0:
+        raise ConfigError(f"softcap must be above 0, came {softcap}; for none pass None")
+    if sink is not None and sink.shape != shape[1:2]:
+        raise ShapeError(f"sink must be one logit per head, [{shape[1]}], came {list(sink.shape)}")
+
+
+def _check_mask(mask: Mask, q: Tensor) -> None:
+    if not isinstance(mask, Mask):
         raise MaskError(
             f"mask must be a headwise mask or None, came {type(mask).__name__}; "
             "use masks.causal(), masks.padding(...) or masks.tensor(bool tensor)"
         )
-    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
-        raise ShapeError(
-            "q, k and v must be [batch, heads, length, head_dim], "
-            f"came {list(q.shape)}, {list(k.shape)}, {list(v.shape)}"
+    batch, heads = mask.extent()
+    if batch not in (1, q.shape[0]) or heads not in (1, q.shape[1]):
+        raise MaskError(
+            f"{mask} is for batch={batch}, head={heads}, q has batch={q.shape[0]}, "
+            f"head={q.shape[1]}; make the mask for this batch, or with 1 = the same for all"
         )
-    heads, kv_heads = q.shape[1], k.shape[1]
-    if q.shape[0] != k.shape[0] or q.shape[-1] != k.shape[-1] or k.shape[:-1] != v.shape[:-1]:
-        raise ShapeError(
-            "q, k and v must share the batch, q and k the head_dim, k and v heads and keys, "
-            f"came {list(q.shape)}, {list(k.shape)}, {list(v.shape)}"
-        )
-    if kv_heads == 0 or heads % kv_heads:
-        raise ShapeError(f"num_heads={heads} is not a multiple of num_kv_heads={kv_heads}")
-    if sink is not None and sink.shape != (heads,):
-        raise ShapeError(f"sink must be one logit per head, [{heads}], came {list(sink.shape)}")
+
+
+def _fits(x: Tensor, shape: Sequence[int]) -> bool:
+    """Whether each axis of x is 1 or that of shape."""
+    return x.dim() == len(shape) and all(a in (1, b) for a, b in zip(x.shape, shape, strict=True))
 
 
 def _spread(gate: Tensor, z: Tensor) -> Tensor:
     """The gate with axes to multiply z [batch, head, query, v_dim]."""
-    if gate.dim() in (1, 2, 3) and gate.shape[-1 if gate.dim() == 1 else 1] == z.shape[1]:
-        return (
-            gate[None, :, None, None]
-            if gate.dim() == 1
-            else gate[(...,) + (None,) * (4 - gate.dim())]
-        )
+    whole = gate[None] if gate.dim() == 1 else gate
+    dims = whole.dim()
+    if dims in (2, 3) and _fits(whole, z.shape[:dims]) and whole.shape[1] == z.shape[1]:
+        return whole[(...,) + (None,) * (4 - dims)].to(z.dtype)
+    batch, heads, queries = z.shape[:3]
     raise ShapeError(
-        f"gate must be [head], [batch, head] or [batch, head, query] with {z.shape[1]} heads, "
-        f"came {list(gate.shape)}"
+        f"gate must be [head={heads}], [batch={batch}, head={heads}] or "
+        f"[batch={batch}, head={heads}, query={queries}], came {list(gate.shape)}"
     )
 
 

@@ -1,7 +1,8 @@
 """Attention within a band of keys around each query (sliding windows), linear in the length.
 
-Blocks of queries become a batch, each with the keys it can reach; the keys are views into the padded
-sequence, so nothing is copied per block. Exact, forward and backward, without compiling anything.
+Blocks of queries become a batch, each with the keys it can reach: views into the padded sequence for one
+sequence, and a copy of at most a few times the keys for a batch. Exact, forward and backward, without
+compiling anything.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def chunked(
 
 
 def _block(width: int) -> int:
-    """Queries per block for a band of `width` keys: about a quarter of it, between 32 and 256."""
+    """Queries per block for a band of `width` keys: a power of two above a quarter of it, 32 to 256."""
     return max(32, min(256, 1 << (width // 4).bit_length()))
 
 
@@ -101,7 +102,7 @@ def _near(
 class _Near(torch.autograd.Function):
     """x -> for every block of queries the keys in its reach, [batch * count, head, reach, dim].
 
-    The forward is a view into one padded copy. The backward adds the overlapping pieces up block by block:
+    The forward reads one padded copy. The backward adds the overlapping pieces up block by block:
     autograd's own backward of such a view would scatter element by element.
     """
 

@@ -15,25 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from operator import index
+from typing import Literal, SupportsIndex
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from headwise.core.limits import Lengths, Limit, Real, SameDocument
 from headwise.core.rules import (
     Both,
     Either,
     Full,
     Given,
-    Lengths,
-    Limit,
     Other,
     Prefix,
-    Real,
     Rule,
-    SameDocument,
     Window,
+    common,
+    least,
+    most,
 )
 from headwise.names import MaskError
 
@@ -91,8 +92,10 @@ class Mask:
             device: where to make it.
 
         Raises:
-            MaskError: the mask carries a tensor too short for this many queries or keys.
+            MaskError: the mask carries a tensor too short for this many queries or keys, or tensors for
+                different numbers of sequences or heads.
         """
+        self.extent()
         offset = key_len - query_len if query_offset is None else query_offset
         q, k = positions(query_len, key_len, offset, device)
         return self.bound(query_len, key_len, offset).see(q, k)
@@ -108,6 +111,10 @@ class Mask:
         for limit in self.limits:
             seen = seen & limit.see(q, k)
         return seen
+
+    def extent(self) -> tuple[int, int]:
+        """How many sequences and heads the mask tells apart; 1 = it is the same for all."""
+        return common([self.rule.extent(), *(limit.extent() for limit in self.limits)])
 
     def sees_itself(self, query_len: int, key_len: int, query_offset: int) -> bool:
         """Whether every query surely sees its own position, so that no row is without keys."""
@@ -126,18 +133,14 @@ class Mask:
             return "full"
         if not self.limits and isinstance(self.rule, Window):
             sees_all_back = back is None or back >= offset + query_len - 1
-            sees_all_ahead = ahead is None or ahead >= key_len - 1 - offset
+            sees_all_ahead = self.rule.ahead >= key_len - 1 - offset
             if sees_all_back and sees_all_ahead:
                 return "full"
             if sees_all_back and ahead == 0 and offset == 0 and query_len == key_len:
                 return "causal"
         if back is None or ahead is None or offset != 0 or query_len != key_len:
             return "dense"
-        return (
-            "chunked"
-            if 4 * (back + ahead + 1) <= key_len and not _has_given(self.rule)
-            else "dense"
-        )
+        return "chunked" if 4 * (back + ahead + 1) <= key_len else "dense"
 
 
 def full() -> Mask:
@@ -150,24 +153,22 @@ def causal() -> Mask:
     return Mask(Window(None, 0))
 
 
-def window(n: int, ahead: int = 0) -> Mask:
+def window(n: SupportsIndex, ahead: SupportsIndex = 0) -> Mask:
     """Each query may attend to the last `n` keys, itself included, and `ahead` keys after itself.
 
     `window(1)` is the query alone; `window(256)` is what Mistral calls a sliding window of 256.
     """
-    _require_count("window(n)", n, least=1)
-    _require_count("window(ahead=)", ahead, least=0)
-    return Mask(Window(n - 1, ahead))
+    n = _count("window(n)", n, at_least=1)
+    return Mask(Window(n - 1, _count("window(ahead=)", ahead, at_least=0)))
 
 
-def prefix(n: int | Int[Tensor, " batch"] | Sequence[int]) -> Mask:
+def prefix(n: SupportsIndex | Int[Tensor, " batch"] | Sequence[int]) -> Mask:
     """Every query may attend to keys at positions below `n` (one number, or one per sequence).
 
     `causal() | prefix(n)` is a prefix language model.
     """
-    if isinstance(n, int):
-        _require_count("prefix(n)", n, least=0)
-        return Mask(Prefix(n))
+    if isinstance(n, SupportsIndex) and not isinstance(n, Tensor):
+        return Mask(Prefix(_count("prefix(n)", n, at_least=0)))
     return Mask(Prefix(_whole_numbers(n, "prefix(n)", dims=1)))
 
 
@@ -269,15 +270,20 @@ def _require_bool(x: object, what: str, hint: str) -> None:
         )
 
 
-def _require_count(what: str, n: object, least: int) -> None:
-    if not isinstance(n, int) or isinstance(n, bool) or n < least:
-        raise MaskError(f"{what} takes a whole number of at least {least}, came {n!r}")
+def _count(what: str, n: SupportsIndex, at_least: int) -> int:
+    """n as an int (numpy's whole numbers too), checked."""
+    if not isinstance(n, SupportsIndex) or isinstance(n, bool | Tensor) or index(n) < at_least:
+        raise MaskError(f"{what} takes a whole number of at least {at_least}, came {n!r}")
+    return index(n)
 
 
 def _whole_numbers(x: Tensor | Sequence[int], what: str, dims: int | None) -> Tensor:
     """x as an int64 tensor; [position] becomes [1, position] where dims is None."""
-    numbers = x if isinstance(x, Tensor) else torch.tensor(x)
-    if numbers.dtype.is_floating_point or numbers.dtype in (torch.bool, torch.complex64):
+    try:
+        numbers = torch.as_tensor(x)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise MaskError(f"{what} takes whole numbers, came {x!r}") from error
+    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype is torch.bool:
         raise MaskError(
             f"{what} takes whole numbers, came {str(numbers.dtype).removeprefix('torch.')}"
         )
@@ -296,7 +302,7 @@ def _both(a: Rule, b: Rule) -> Rule:
     if isinstance(b, Full):
         return a
     if isinstance(a, Window) and isinstance(b, Window):
-        return Window(*Both(a, b).band())
+        return Window(least(a.back, b.back), min(a.ahead, b.ahead))
     return Both(a, b)
 
 
@@ -305,15 +311,9 @@ def _either(a: Rule, b: Rule) -> Rule:
     if isinstance(a, Full) or isinstance(b, Full):
         return Full()
     if isinstance(a, Window) and isinstance(b, Window):
-        return Window(*Either(a, b).band())
+        return Window(most(a.back, b.back), max(a.ahead, b.ahead))
     return Either(a, b)
 
 
 def _joined(a: tuple[Limit, ...], b: tuple[Limit, ...]) -> tuple[Limit, ...]:
     return a + tuple(limit for limit in b if all(limit is not known for known in a))
-
-
-def _has_given(rule: Rule) -> bool:
-    if isinstance(rule, Both | Either):
-        return _has_given(rule.left) or _has_given(rule.right)
-    return isinstance(rule, Given)

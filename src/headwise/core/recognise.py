@@ -18,7 +18,7 @@ def recognise(allowed: Bool[Tensor, "batch head query key"], query_offset: int) 
 
     The answer is exact: what comes back has the very same dense form.
     """
-    if allowed.shape[1] != 1 or not allowed.shape[2]:
+    if allowed.shape[1] != 1 or not allowed.numel():
         return tensor(allowed)
     real = allowed.any(2)[:, 0]
     limit = None if bool(real.all()) else padding(key_padding_mask=~real)
@@ -31,18 +31,17 @@ def recognise(allowed: Bool[Tensor, "batch head query key"], query_offset: int) 
 
 def _windows(allowed: Tensor, offset: int) -> list[Mask]:
     """Causal, and the window whose reach is the farthest a query looks back and ahead."""
-    _, _, queries, keys = allowed.shape
-    causal = Mask(Window(None, 0))
-    seen = allowed.any(0)[0]
-    some = seen.any(1)
-    if not bool(some.any()):
-        return [causal]
-    q = torch.arange(queries, device=allowed.device)[some] + offset
-    first = seen.int().argmax(1)[some]
-    last = keys - 1 - seen.flip(1).int().argmax(1)[some]
-    back, ahead = int((q - first).max()), int((last - q).max())
-    window = Window(max(back, 0), max(ahead, 0))
-    return [causal, Mask(window)]
+    queries, keys = allowed.shape[-2:]
+    back = ahead = 0
+    for at in range(0, queries, _ROWS):
+        seen = allowed[:, 0, at : at + _ROWS].any(0)
+        some = seen.any(1)
+        if bool(some.any()):
+            cells = seen[some].view(torch.uint8)
+            q = torch.arange(at, at + len(seen), device=allowed.device)[some] + offset
+            back = max(back, int((q - cells.argmax(1)).max()))
+            ahead = max(ahead, int((keys - 1 - cells.flip(1).argmax(1) - q).max()))
+    return [Mask(Window(None, 0)), Mask(Window(back, ahead))]
 
 
 def _same(mask: Mask, allowed: Tensor, offset: int) -> bool:

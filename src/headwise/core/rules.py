@@ -7,8 +7,9 @@ and the chunked form of a mask need. `masks` puts rules together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -20,7 +21,11 @@ Band = tuple[int | None, int | None]
 
 ANYWHERE: Band = (None, None)
 
+Extent = tuple[int, int]
+"""How many sequences and heads a rule tells apart; 1 = it is the same for all."""
 
+
+@runtime_checkable
 class Rule(Protocol):
     """What every rule offers."""
 
@@ -34,6 +39,10 @@ class Rule(Protocol):
 
     def bound(self, query_len: int, key_len: int, offset: int) -> Rule:
         """The rule for one call, checked against its lengths (MaskError where a tensor is too short)."""
+        ...
+
+    def extent(self) -> Extent:
+        """How many sequences and heads the rule tells apart."""
         ...
 
     def describe(self) -> str:
@@ -56,6 +65,9 @@ class Full:
     def bound(self, query_len: int, key_len: int, offset: int) -> Rule:
         return self
 
+    def extent(self) -> Extent:
+        return 1, 1
+
     def describe(self) -> str:
         return "full()"
 
@@ -68,16 +80,11 @@ class Window:
     """
 
     back: int | None
-    ahead: int | None
+    ahead: int
 
     def see(self, q: Tensor, k: Tensor) -> Tensor:
         distance = q - k
-        if self.ahead == 0:
-            seen = distance >= 0
-        elif self.ahead is not None:
-            seen = distance >= -self.ahead
-        else:
-            seen = torch.ones_like(distance, dtype=torch.bool)
+        seen = distance >= -self.ahead
         if self.back is not None:
             seen = seen & (distance <= self.back)
         return seen[None, None]
@@ -88,11 +95,14 @@ class Window:
     def bound(self, query_len: int, key_len: int, offset: int) -> Rule:
         return self
 
+    def extent(self) -> Extent:
+        return 1, 1
+
     def describe(self) -> str:
         if self.ahead == 0:
             return "causal()" if self.back is None else f"window({self.back + 1})"
         if self.back is None:
-            return "full()" if self.ahead is None else f"(causal() | window(1, ahead={self.ahead}))"
+            return f"(causal() | window(1, ahead={self.ahead}))"
         return f"window({self.back + 1}, ahead={self.ahead})"
 
 
@@ -114,13 +124,16 @@ class Prefix:
     def bound(self, query_len: int, key_len: int, offset: int) -> Rule:
         return self
 
+    def extent(self) -> Extent:
+        return 1 if isinstance(self.length, int) else self.length.numel(), 1
+
     def describe(self) -> str:
         return f"prefix({self.length if isinstance(self.length, int) else self.length.tolist()})"
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A boolean tensor `[batch or 1, head or 1, query, key]` ; its first row is the query at `start`."""
+    """A boolean tensor `[batch or 1, head or 1, query, key]`; its first row is the query at `start`."""
 
     allowed: Tensor
     start: int = 0
@@ -150,6 +163,9 @@ class Given:
             )
         return replace(self, start=offset if rows == query_len else 0)
 
+    def extent(self) -> Extent:
+        return self.allowed.shape[0], self.allowed.shape[1]
+
     def describe(self) -> str:
         return f"tensor({list(self.allowed.shape)})"
 
@@ -166,13 +182,16 @@ class Both:
 
     def band(self) -> Band:
         (b1, a1), (b2, a2) = self.left.band(), self.right.band()
-        return _least(b1, b2), _least(a1, a2)
+        return least(b1, b2), least(a1, a2)
 
     def bound(self, query_len: int, key_len: int, offset: int) -> Rule:
         return Both(
             self.left.bound(query_len, key_len, offset),
             self.right.bound(query_len, key_len, offset),
         )
+
+    def extent(self) -> Extent:
+        return common([self.left.extent(), self.right.extent()])
 
     def describe(self) -> str:
         return f"({self.left.describe()} & {self.right.describe()})"
@@ -190,13 +209,16 @@ class Either:
 
     def band(self) -> Band:
         (b1, a1), (b2, a2) = self.left.band(), self.right.band()
-        return _most(b1, b2), _most(a1, a2)
+        return most(b1, b2), most(a1, a2)
 
     def bound(self, query_len: int, key_len: int, offset: int) -> Rule:
         return Either(
             self.left.bound(query_len, key_len, offset),
             self.right.bound(query_len, key_len, offset),
         )
+
+    def extent(self) -> Extent:
+        return common([self.left.extent(), self.right.extent()])
 
     def describe(self) -> str:
         return f"({self.left.describe()} | {self.right.describe()})"
@@ -217,96 +239,40 @@ class Other:
     def bound(self, query_len: int, key_len: int, offset: int) -> Other:
         return Other(self.rule.bound(query_len, key_len, offset))
 
+    def extent(self) -> Extent:
+        return self.rule.extent()
+
     def describe(self) -> str:
         return f"~{self.rule.describe()}"
 
 
-@dataclass(frozen=True, eq=False)
-class Lengths:
-    """Limit: of sequence b only the first `lengths[b]` positions are real (padding on the right)."""
+def common(extents: Iterable[Extent]) -> Extent:
+    """The extent of rules put together.
 
-    lengths: Tensor
-
-    def see(self, q: Tensor, k: Tensor) -> Tensor:
-        return k < self.lengths.to(k.device).view(-1, 1, *([1] * k.dim()))
-
-    def band(self) -> Band:
-        return ANYWHERE
-
-    def bound(self, query_len: int, key_len: int, offset: int) -> Lengths:
-        return self
-
-    def describe(self) -> str:
-        return f"padding(lengths={self.lengths.tolist()})"
-
-
-@dataclass(frozen=True, eq=False)
-class Real:
-    """Limit: keys that are no padding; `real` is bool `[batch, key]`."""
-
-    real: Tensor
-
-    def see(self, q: Tensor, k: Tensor) -> Tensor:
-        width = self.real.shape[-1]
-        inside = (k >= 0) & (k < width)
-        return (self.real.to(k.device)[:, k.clamp(0, width - 1)] & inside)[:, None]
-
-    def band(self) -> Band:
-        return ANYWHERE
-
-    def bound(self, query_len: int, key_len: int, offset: int) -> Real:
-        if self.real.shape[-1] < key_len:
-            raise MaskError(
-                f"the key_padding_mask covers {self.real.shape[-1]} keys, attention has {key_len}; "
-                "with a cache, pass the mask of the cached and the new tokens together"
-            )
-        return self
-
-    def describe(self) -> str:
-        return f"padding(key_padding_mask={list(self.real.shape)})"
-
-
-@dataclass(frozen=True, eq=False)
-class SameDocument:
-    """Limit: query and key carry the same document number; `ids` int `[batch or 1, position]`.
-
-    `query_ids` numbers the queries apart, for cross-attention between two packed sequences.
+    Raises:
+        MaskError: one tells apart another number of sequences or heads than the next.
     """
+    batch, heads = 1, 1
+    for sequences, of_heads in extents:
+        batch = _agreed(batch, sequences, "sequences")
+        heads = _agreed(heads, of_heads, "heads")
+    return batch, heads
 
-    ids: Tensor
-    query_ids: Tensor | None = None
 
-    def see(self, q: Tensor, k: Tensor) -> Tensor:
-        ids, query_ids = (
-            self.ids.to(k.device),
-            self.ids if self.query_ids is None else self.query_ids,
+def _agreed(a: int, b: int, what: str) -> int:
+    if a != b and 1 not in (a, b):
+        raise MaskError(
+            f"masks of {a} and of {b} {what} do not go together; make both for the same batch, "
+            "or for one"
         )
-        inside = (k >= 0) & (k < ids.shape[-1]) & (q >= 0) & (q < query_ids.shape[-1])
-        of_query = query_ids.to(k.device)[:, q.clamp(0, query_ids.shape[-1] - 1)]
-        return ((of_query == ids[:, k.clamp(0, ids.shape[-1] - 1)]) & inside)[:, None]
-
-    def band(self) -> Band:
-        return ANYWHERE
-
-    def bound(self, query_len: int, key_len: int, offset: int) -> SameDocument:
-        if self.ids.shape[-1] < key_len:
-            raise MaskError(
-                f"documents(ids) covers {self.ids.shape[-1]} keys, attention has {key_len}; "
-                "with a cache, pass the ids of the cached and the new tokens together"
-            )
-        return self
-
-    def describe(self) -> str:
-        return f"documents({list(self.ids.shape)})"
+    return b if a == 1 else a
 
 
-Limit = Lengths | Real | SameDocument
-"""Rules that hold whatever else is or-ed in or inverted: padding and document borders."""
-
-
-def _least(a: int | None, b: int | None) -> int | None:
+def least(a: int | None, b: int | None) -> int | None:
+    """The smaller reach; None = unbounded."""
     return b if a is None else a if b is None else min(a, b)
 
 
-def _most(a: int | None, b: int | None) -> int | None:
+def most(a: int | None, b: int | None) -> int | None:
+    """The larger reach; None = unbounded."""
     return None if a is None or b is None else max(a, b)

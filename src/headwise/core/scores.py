@@ -92,10 +92,10 @@ class Scores:
         return _softmax(scores, allowed, sink)
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Row ranges that cover all queries, each small enough to hold for all heads at once."""
+        """Row ranges that cover all queries, each of at most BLOCK_CELLS cells over all heads (or of one row)."""
         batch, heads, queries, keys = self.shape
         size = max(1, min(queries, BLOCK_CELLS // max(1, batch * heads * keys)))
-        for start in range(0, queries, size):
+        for start in range(0, max(1, queries), size):  # one empty range where there is no query
             yield start, min(start + size, queries)
 
 

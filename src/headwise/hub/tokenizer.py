@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from headwise.names import ModelError
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """What we need of a tokenizer: `encode(text)` with ids, tokens, offsets, special_tokens_mask."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from headwise.hub.tokenizer import Tokenizer
 from headwise.names import TextError
@@ -38,6 +38,7 @@ class Token:
         return text if self.part is None else f"{text}·{self.part[0]}"
 
 
+@runtime_checkable
 class Encoding(Protocol):
     """What we need of an encoding of the tokenizers library."""
 

@@ -1,0 +1,24 @@
+"""Every test runs with the shapes and types in headwise's signatures checked."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+import signatures
+
+install_import_hook("headwise", "signatures.check")
+torch.set_num_threads(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """beartype looks at a random item of each list, which hypothesis takes for a draw of ours."""
+    config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module")
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Signatures unchecked: for input that their types forbid, and for torch.compile."""
+    for home, name, plain in signatures.checked(request.module):
+        monkeypatch.setattr(home, name, plain)
