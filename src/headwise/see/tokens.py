@@ -10,7 +10,7 @@ from typing import Protocol
 from headwise.hub.tokenizer import Tokenizer, special_tokens
 from headwise.names import TextError
 
-_INVISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u3000": "␣"}
+_INVISIBLE = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\u3000": "␣"}
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,12 @@ class Token:
     @property
     def label(self) -> str:
         """The token as shown: without surrounding space, `书·2` for the second byte piece of 书."""
-        text = self.text.strip()
-        if not text:
-            text = "".join(_INVISIBLE.get(c, "") for c in self.text) or "∅"
+        text = "".join(map(_shown, self.text.strip() or self.text.replace(" ", "␣"))) or "∅"
         return text if self.part is None else f"{text}·{self.part[0]}"
+
+
+def _shown(c: str) -> str:
+    return _INVISIBLE.get(c) or (c if c.isprintable() else f"U+{ord(c):04X}")
 
 
 class Encoding(Protocol):
