@@ -142,14 +142,28 @@ def _from_transformers(folder: Path, config: dict[str, Any], dtype: torch.dtype 
     """The model as the class its config names, or as the plain AutoModel of its type."""
     import transformers
 
-    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     names = config.get("architectures") or []
     cls = getattr(transformers, names[0], None) if names else None
     try:
-        return (cls or transformers.AutoModel).from_pretrained(folder, dtype=dtype or "auto")
+        with _hushed(transformers.utils.logging):
+            return (cls or transformers.AutoModel).from_pretrained(folder, dtype=dtype or "auto")
     except (OSError, ValueError, KeyError, ImportError) as error:
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(f"transformers cannot load {folder}: {line}") from None
+
+
+@contextmanager
+def _hushed(logging: Any) -> Iterator[None]:
+    """Without transformers' warnings and bars for the time of the `with`."""
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _our_arguments(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:

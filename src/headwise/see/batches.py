@@ -203,7 +203,14 @@ def _with_target(model: Model, batch: Batch) -> Batch:
         moved = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in inputs.items()}
         most = min(_MOST_WRITTEN, (model.max_length or _MOST_WRITTEN + 1) - 1)
         with torch.no_grad():
-            ids = generate(**moved, max_new_tokens=most, do_sample=False, num_beams=1)
+            written = generate(
+                **moved,
+                max_new_tokens=most,
+                do_sample=False,
+                num_beams=1,
+                return_dict_in_generate=True,  # with what the decoder starts from
+            )
+        ids = written.sequences
         inputs["decoder_input_ids"] = ids
     mask = inputs.get("decoder_attention_mask")
     keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0

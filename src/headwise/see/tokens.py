@@ -53,7 +53,7 @@ def tokenize(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
     """The tokens of a text, special tokens included.
 
     Raises:
-        TextError: the text is empty, or no text at all.
+        TextError: the text is empty, no text at all, or of characters the tokenizer does not know.
     """
     if not isinstance(text, str):
         raise TextError(f"a text must be a string, came {type(text).__name__}")
@@ -76,6 +76,8 @@ def tokenize(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
             strict=True,
         )
     ]
+    if not tokens:
+        raise TextError("the model's tokenizer knows none of the text's characters")
     return number_parts(tokens)
 
 
