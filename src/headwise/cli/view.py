@@ -20,7 +20,15 @@ from headwise.see.summary import HeadSummary, summarise
 from headwise.see.telling import telling
 from headwise.see.wording import looks_of
 from headwise.see.words import RULE, find_words, to_words
-from headwise.show.terminal import Stack, WordRow, head_grid, head_map, headline, word_table
+from headwise.show.terminal import (
+    Stack,
+    WordRow,
+    head_grid,
+    head_map,
+    headline,
+    seen_by,
+    word_table,
+)
 
 _LONG = 256
 """From this many tokens on, progress is shown."""
@@ -169,11 +177,19 @@ def _print_word(
         title = word.text if len(places) == 1 else f"{word.text} ({number} of {len(places)})"
         rows = [
             WordRow(look.head, look.looks_at, look.first)
-            for look in looks_of(record, word, renormalise=renormalise)[:_WORD_ROWS]
+            for look in looks_of(record, word, renormalise=renormalise)
         ]
-        console.print(word_table(rows, word=title, width=console.width, colour=colour))
-        if renormalise:
-            console.print("renormalised: shares of what is left beside the first token")
+        table = word_table(
+            rows[:_WORD_ROWS],
+            word=title,
+            width=console.width,
+            colour=colour,
+            renormalised=renormalise,
+        )
+        console.print(table)
+        console.print(f"({min(_WORD_ROWS, len(rows))} of {len(rows)} heads)")
+        console.print()
+        console.print(seen_by(rows, word=title, width=console.width))
         console.print()
 
 

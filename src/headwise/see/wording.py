@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +18,8 @@ class WordLook:
     """What one head's query at a word looks at.
 
     `looks_at` holds (word, weight), strongest first, without the first token, whose weight is `first`
-    (None in cross-attention, where the first token is no sink of the same text).
+    (None in cross-attention, where the first token is no sink of the same text). A word that stands in the
+    text more than once carries its number, as in `the#2`.
     """
 
     head: HeadId
@@ -44,6 +47,7 @@ def looks_of(record: Record, word: Word, *, renormalise: bool = False) -> list[W
 
 def _layer_looks(layer: LayerRecord, word: Word, renormalise: bool) -> list[WordLook]:
     keys = layer.keys.words
+    names = _numbered(keys)
     own_text = layer.own_text
     with torch.no_grad():
         rows = layer.scores.rows(word.first, word.last)[0].double().cpu().numpy()
@@ -55,18 +59,29 @@ def _layer_looks(layer: LayerRecord, word: Word, renormalise: bool) -> list[Word
         if renormalise and first is not None and first < 1:
             weights = weights / (1 - first)
         pairs = [
-            (key, float(weight))
-            for key, weight in zip(keys, weights, strict=True)
+            (name, key, float(weight))
+            for name, key, weight in zip(names, keys, weights, strict=True)
             if weight > 0 and not (first is not None and key.first == 0)
         ]
-        pairs.sort(key=lambda pair: -pair[1])
-        others = [w for key, w in pairs if not own_text or key.first != word.first]
+        pairs.sort(key=lambda pair: -pair[2])
+        others = [w for _, key, w in pairs if not own_text or key.first != word.first]
         looks.append(
             WordLook(
                 layer.id.head(head),
-                tuple((key.text, weight) for key, weight in pairs),
+                tuple((name, weight) for name, _, weight in pairs),
                 first,
                 max(others, default=0.0),
             )
         )
     return looks
+
+
+def _numbered(words: Sequence[Word]) -> list[str]:
+    """The words' texts, those that stand more than once with their number: `the#2`."""
+    total = Counter(word.text for word in words)
+    seen: Counter[str] = Counter()
+    names = []
+    for word in words:
+        seen[word.text] += 1
+        names.append(f"{word.text}#{seen[word.text]}" if total[word.text] > 1 else word.text)
+    return names

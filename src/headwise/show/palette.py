@@ -31,6 +31,7 @@ __all__ = [
     "kind_shade",
     "kv_starts",
     "scale_top",
+    "terminal_shade",
     "weight_shade",
 ]
 
@@ -77,6 +78,13 @@ _BLUES: tuple[RGB, ...] = (
     (33, 113, 181),
     (8, 48, 107),
 )
+_TERMINAL_BLUES: tuple[RGB, ...] = (
+    (215, 255, 255),
+    (175, 215, 255),
+    (95, 175, 215),
+    (0, 95, 175),
+    (0, 0, 95),
+)
 
 
 def kind_of(summary: HeadSummary) -> Kind:
@@ -100,6 +108,11 @@ def weight_shade(part: float) -> RGB:
     place = min(max(part, 0.0), 1.0) * (len(_BLUES) - 1)
     low = min(int(place), len(_BLUES) - 2)
     return _mix(_BLUES[low], _BLUES[low + 1], place - low)
+
+
+def terminal_shade(step: int) -> RGB:
+    """The colour of a weight in step 0 to 4 of STEPS: ones that a terminal of 256 colours has exactly."""
+    return _TERMINAL_BLUES[step]
 
 
 def scale_top(weights: Float[np.ndarray, "*axes"]) -> float:

@@ -17,13 +17,15 @@ from rich.text import Text
 from headwise.names import HeadId
 from headwise.show.cells import fit, flow, print_lines
 from headwise.show.labels import one_line
-from headwise.show.palette import weight_shade
+from headwise.show.palette import terminal_shade
 from headwise.show.terminal_grid import head_grid
 from headwise.show.terminal_map import head_map, paint
 
-__all__ = ["Stack", "WordRow", "head_grid", "head_map", "headline", "word_table"]
+__all__ = ["Stack", "WordRow", "head_grid", "head_map", "headline", "seen_by", "word_table"]
 
 _BAR = 10
+_LEAST = 0.005
+"""A weight below this would show as 0.00, and is left out."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,18 @@ def headline(
 
 
 def word_table(
-    rows: Sequence[WordRow], *, word: str, width: int, colour: bool, max_words: int = 5
+    rows: Sequence[WordRow],
+    *,
+    word: str,
+    width: int,
+    colour: bool,
+    max_words: int = 5,
+    renormalised: bool = False,
 ) -> RenderableType:
     """What a word looks at, one row per head in the order given, the strongest words first.
 
     A bar shows the strongest weight. The first token's weight has a column of its own where it was
-    kept apart; the other weights are as they are, not renormalised.
+    kept apart; the title says whether the others are shares of what it leaves.
     """
     if not rows:
         return Text(f"no head to show for {one_line(word)}", overflow="fold")
@@ -100,12 +108,35 @@ def word_table(
     lead = ids + 2 + (7 if apart else 0)
     bar = _BAR if width - lead >= 40 else 0
     title = f"{one_line(word)} looks at (weight; strongest first"
-    title += "; first token apart, nothing renormalised)" if apart else ")"
+    if renormalised:
+        title += "; first token apart, the rest renormalised to 1)"
+    else:
+        title += "; first token apart, nothing renormalised)" if apart else ")"
     head = f"{'head':<{ids}}  " + (f"{'first':<5}  " if apart else "") + " " * (bar + 1) * (bar > 0)
     lines = flow([Text(part) for part in title.split()], width, gap=1)
     lines.append(Text(fit(head + "words", width).rstrip()))
     for row in rows:
         lines += _word_row(row, ids, apart, bar, width, colour, max_words)
+    return print_lines(lines)
+
+
+def seen_by(
+    rows: Sequence[WordRow], *, word: str, width: int, max_words: int = 8, max_heads: int = 4
+) -> RenderableType:
+    """The other way round: the words that `word` looks at most, each with the heads that do so most."""
+    heads: dict[str, list[tuple[float, HeadId]]] = {}
+    for row in rows:
+        for seen, weight in row.looks_at:
+            heads.setdefault(seen, []).append((weight, row.head))
+    ranked = sorted(heads.items(), key=lambda pair: -max(weight for weight, _ in pair[1]))
+    names = [one_line(seen) for seen, _ in ranked[:max_words]]
+    column = min(24, max((cell_len(name) for name in names), default=0))
+    lines = [Text(f"{one_line(word)} looks most at, in which heads:", overflow="fold")]
+    for name, (_, weights) in zip(names, ranked, strict=False):
+        best = sorted(weights, key=lambda pair: -pair[0])[:max_heads]
+        pieces = [Text(f"{head} {weight:.2f}") for weight, head in best]
+        shown = flow(pieces, width, indent=column + 2)
+        lines += [Text(fit(name, column) + "  ").append_text(shown[0]), *shown[1:]]
     return print_lines(lines)
 
 
@@ -120,7 +151,8 @@ def _word_row(
             " "
         )
     room = max(4, width - start.cell_len)
-    pieces = [_word_piece(word, weight, room) for word, weight in row.looks_at[:max_words]]
+    shown = [pair for pair in row.looks_at[:max_words] if pair[1] >= _LEAST]
+    pieces = [_word_piece(word, weight, room) for word, weight in shown]
     words = flow(pieces or [Text("nothing")], width, indent=start.cell_len)
     return [start.append_text(words[0]), *words[1:]]
 
@@ -138,9 +170,7 @@ def _bar(weight: float, size: int, colour: bool) -> Text:
     if not colour:
         return Text(("█" * whole + ("▌" if rest >= 4 else "")).ljust(size))
     full = max(1, round(eighths / 8)) if eighths else 0
-    return paint(" " * full, weight_shade(0.25 + 0.75 * weight)).append_text(
-        Text(" " * (size - full))
-    )
+    return paint(" " * full, terminal_shade(2)).append_text(Text(" " * (size - full)))
 
 
 def _stack_words(stack: Stack) -> str:

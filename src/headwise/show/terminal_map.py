@@ -17,7 +17,7 @@ from rich.text import Text
 from headwise.names import ShapeError
 from headwise.show.cells import clusters, fit, flow, print_lines, vertical
 from headwise.show.labels import one_line
-from headwise.show.palette import RGB, SHADES, STEPS, ink_on, scale_top, weight_shade
+from headwise.show.palette import RGB, SHADES, STEPS, ink_on, scale_top, terminal_shade
 
 __all__ = ["head_map", "paint", "pool"]
 
@@ -116,12 +116,15 @@ def _shade(weight: float, top: float, cell: int, colour: bool) -> Text:
     if np.isnan(weight):
         return Text(" " * cell)
     part = weight / top
-    sign = SHADES[sum(part >= step for step in STEPS)]
+    step = sum(part >= bound for bound in STEPS)
+    sign = SHADES[step]
     text = sign.ljust(cell) if sign == SHADES[0] else sign * cell
     if not colour:
         return Text(text)
-    shade = weight_shade(part)
-    return paint(text, shade, ink=weight_shade(0.35) if sign == SHADES[0] else shade)
+    if step == 0:
+        return Text(text, Style(dim=True))
+    shade = terminal_shade(step)
+    return paint(text, shade, ink=shade)
 
 
 def _legend(

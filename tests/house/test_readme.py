@@ -1,0 +1,72 @@
+"""What the README says works: its Python runs, its commands run, and both languages say the same."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+READMES = ("README.md", "README.zh-CN.md")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(name: str) -> list[str]:
+    lines = [line for block in blocks(name, "bash") for line in block.splitlines()]
+    return [without_remarks(line) for line in lines]
+
+
+def without_remarks(code: str) -> str:
+    return "\n".join(re.sub(r"\s*#.*", "", line) for line in code.splitlines())
+
+
+def test_both_readmes_have_the_same_code():
+    english, chinese = READMES
+    assert commands(english) == commands(chinese)
+    ours = [without_remarks(block) for block in blocks(english, "python")]
+    theirs = [without_remarks(block) for block in blocks(chinese, "python")]
+    assert ours == theirs
+
+
+def test_both_readmes_have_the_same_headings():
+    counts = [
+        len(re.findall(r"^#+ ", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE))
+        for name in READMES
+    ]
+    assert counts[0] == counts[1]
+
+
+def test_the_first_two_commands_do_everything():
+    assert commands("README.md")[:2] == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()))
+def test_links_lead_somewhere(path):
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.models
+def test_the_python_runs():
+    code = "\n".join(blocks("README.md", "python"))
+    exec(compile(code, "README.md", "exec"), {})
+
+
+@pytest.mark.models
+def test_the_commands_run(tmp_path, monkeypatch, capsys):
+    from headwise.cli import main
+
+    (tmp_path / "story.txt").write_text("Once upon a time there was a head.", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for line in commands("README.md"):
+        if not line.startswith("headwise "):
+            continue
+        with pytest.raises(SystemExit) as stop:
+            main(shlex.split(line)[1:])
+        assert stop.value.code == 0, f"{line}: {capsys.readouterr().err}"
+        ran += 1
+    assert ran >= 3
