@@ -244,5 +244,9 @@ def test_a_text_without_a_tokenizer_and_a_target_without_a_decoder() -> None:
     model = hw.load(build("llama"))
     with pytest.raises(ModelError, match="LlamaForCausalLM has no tokenizer; load"):
         hw.look(model, "text")
+    with pytest.raises(
+        ModelError, match=r"ViTModel reads pixel_values, not text; .*'pixel_values'"
+    ):
+        hw.look(hw.load(build("vit")), "text")
     with pytest.raises(TextError, match="reads one text and writes no other"):
         hw.look(model, {"input_ids": ids_of(4)[0][None]}, target=["text"])

@@ -233,7 +233,7 @@ def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if dtype is None or isinstance(dtype, torch.dtype):
         return dtype
     found = getattr(torch, dtype, None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+    if not isinstance(found, torch.dtype) or not found.is_floating_point or found.itemsize < 2:
         raise ModelError(f"{dtype!r} is no dtype for weights; use float32, bfloat16 or float16")
     return found
 
@@ -243,7 +243,7 @@ def _device(device: str | torch.device | None) -> torch.device | None:
         return None
     try:
         where = torch.device(device)
-        torch.empty(0, device=where)
+        torch.zeros(1, device=where).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         line = str(error).strip().splitlines()[0]
         raise ModelError(f"the device {str(device)!r} cannot be used: {line}") from None

@@ -78,6 +78,11 @@ def batches_of(
     model: Model, texts: Sequence[str], targets: Sequence[str] | None
 ) -> Iterator[Batch]:
     """The texts in order, as many at a time as fit."""
+    reads = getattr(model.module, "main_input_name", "input_ids")
+    if reads != "input_ids":
+        raise ModelError(
+            f"{model.name} reads {reads}, not text; pass them from Python: look(model, {{{reads!r}: ...}})"
+        )
     if model.tokenizer is None:
         raise ModelError(
             f"{model.name} has no tokenizer; load(module, tokenizer=...) or pass a batch of input_ids"
