@@ -34,18 +34,28 @@ def main(arguments: list[str] | None = None) -> Any:
         code = app.main(args=arguments, prog_name="headwise", standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Abort:
-        code = _fail("interrupted; nothing was written", _INTERRUPTED)
+        code = _fail("interrupted", _INTERRUPTED)
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except HeadwiseError as error:
         code = _fail(str(error), 1)
     except KeyboardInterrupt:
-        code = _fail("interrupted; nothing was written", _INTERRUPTED)
+        code = _fail("interrupted", _INTERRUPTED)
     except BrokenPipeError:  # the reader went away, as in `headwise look ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = 0
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _drop_output()
+        code = _fail(f"the output cannot be written: {error.strerror or error}", 1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    """Let what is left in the buffer go nowhere, so that nothing fails again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(line: str, code: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -128,7 +129,7 @@ def look(
 def _check_id(id: str, parts: int, example: str) -> None:
     """Refuse an id that cannot be one before a model is loaded."""
     pieces = id.split(".")
-    if len(pieces) not in (parts, parts + 1) or not all(p.isdigit() for p in pieces[-parts:]):
+    if len(pieces) not in (parts, parts + 1) or not all(p.isdecimal() for p in pieces[-parts:]):
         what = "head" if parts == 2 else "layer"
         raise click.UsageError(f"{id!r} is no {what} id; write it as {example} or cross.{example}")
 
@@ -138,7 +139,7 @@ def _read(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
         raise click.UsageError('give a text: headwise look "TEXT", or --file FILE, or - for stdin')
     if text == "-" or str(file) == "-":
-        data, name = click.get_binary_stream("stdin").read(), "the standard input"
+        data, name = sys.stdin.buffer.read(), "the standard input"
     elif file is not None:
         try:
             data, name = file.read_bytes(), str(file)

@@ -19,7 +19,7 @@ from headwise.see.record import Record
 from headwise.see.summary import HeadSummary, summarise
 from headwise.see.telling import telling
 from headwise.see.wording import looks_of
-from headwise.see.words import RULE, find_words, to_words
+from headwise.see.words import RULE, Word, find_words, to_words
 from headwise.show.terminal import (
     Stack,
     WordRow,
@@ -29,6 +29,8 @@ from headwise.show.terminal import (
     seen_by,
     word_table,
 )
+
+Place = tuple[Word, str | None]
 
 _LONG = 256
 """From this many tokens on, progress is shown."""
@@ -73,6 +75,7 @@ def show(view: View) -> None:
     with _progress(len(view.text) // 3, "reading") as tick:
         record = look(model, view.text, target=view.target, progress=tick)
     chosen = _chosen(record, view)
+    places = [] if view.word is None else _places(record, view.word)
     with _progress(len(record.tokens), "comparing heads") as tick:
         summaries = summarise(record, progress=tick)
     notes = {} if chosen else _telling_notes(record, summaries, view.top)
@@ -80,7 +83,7 @@ def show(view: View) -> None:
     if view.json is not None:
         write_json(as_json(record, summaries, chosen, view.word), view.json)
     if view.json is None or str(view.json) != "-":
-        _print(view, record, summaries, maps)
+        _print(view, record, summaries, maps, places)
     for path in view.pictures:
         _draw(path, record, summaries, maps, view.by_words)
 
@@ -95,6 +98,12 @@ def _chosen(record: Record, view: View) -> list[HeadId]:
     for id in found:
         record.layer_of(id)
     return list(dict.fromkeys(found))
+
+
+def _places(record: Record, word: str) -> list[Place]:
+    """Where the word stands, with a note where its tokens hold more; a word not there is an error."""
+    layer = next(iter(record.layers.values()))
+    return list(find_words(layer.queries.text, layer.queries.words, word))
 
 
 def _telling_notes(
@@ -138,15 +147,19 @@ def _map(
 
 
 def _print(
-    view: View, record: Record, summaries: Sequence[HeadSummary], maps: Sequence[Map]
+    view: View,
+    record: Record,
+    summaries: Sequence[HeadSummary],
+    maps: Sequence[Map],
+    places: Sequence[Place],
 ) -> None:
     console = Console(highlight=False)
     width, colour = console.width, console.is_terminal and not console.no_color
     labels = [token.label for token in record.tokens]
     console.print(headline(record.model, _stacks(record), labels, record.verified, width=width))
     console.print()
-    if view.word is not None:
-        _print_word(console, record, view.word, view.renormalise, colour)
+    if places:
+        _print_word(console, record, places, view.renormalise, colour)
     else:
         console.print(head_grid(summaries, width=width, colour=colour))
     for one in maps if view.word is None or view.heads or view.layers else ():
@@ -166,14 +179,12 @@ def _print(
 
 
 def _print_word(
-    console: Console, record: Record, wanted: str, renormalise: bool, colour: bool
+    console: Console, record: Record, places: Sequence[Place], renormalise: bool, colour: bool
 ) -> None:
     """A table for each place the word stands at."""
-    layer = next(iter(record.layers.values()))
-    places = find_words(layer.queries.text, layer.queries.words, wanted)
     for number, (word, note) in enumerate(places, 1):
         if note is not None:
-            console.print(note)
+            console.print(note, markup=False)
         title = word.text if len(places) == 1 else f"{word.text} ({number} of {len(places)})"
         rows = [
             WordRow(look.head, look.looks_at, look.first)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from torch import nn
 
@@ -60,19 +62,11 @@ def anatomy_of(model: nn.Module) -> Anatomy:
             "(docs/models.md), or build its attention from headwise.nn"
         )
     names = _stream_names(found)
-    layers = []
-    counts: dict[str, int] = defaultdict(int)
-    taken: set[LayerId] = set()
-    for path, module in found.items():
-        stream = names[_template(path)]
-        number = re.search(r"\d+", path)
-        id = LayerId(stream, int(number.group()) if number else counts[stream])
-        if id in taken:
-            id = LayerId(stream, counts[stream])
-        taken.add(id)
-        counts[stream] += 1
-        layers.append(Layer(id, path, module))
-    return Anatomy(tuple(layers))
+    paths: dict[str, list[str]] = defaultdict(list)
+    for path in found:
+        paths[names[_template(path)]].append(path)
+    ids = {path: id for stream in paths for path, id in _layer_ids(stream, paths[stream])}
+    return Anatomy(tuple(Layer(ids[path], path, module) for path, module in found.items()))
 
 
 def is_attention(module: nn.Module) -> bool:
@@ -81,6 +75,16 @@ def is_attention(module: nn.Module) -> bool:
         return True
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
     return code is not None and _INTERFACE in code.co_names
+
+
+def _layer_ids(stream: str, paths: list[str]) -> Iterator[tuple[str, LayerId]]:
+    """The layers of a stream by the first number of their paths, or counted where that does not tell them apart."""
+    found = [re.search(r"\d+", path) for path in paths]
+    numbers = [int(match.group()) for match in found if match is not None]
+    if len(set(numbers)) < len(paths):
+        numbers = list(range(len(paths)))
+    for path, number in zip(paths, numbers, strict=True):
+        yield path, LayerId(stream, number)
 
 
 def _template(path: str) -> str:
@@ -96,15 +100,19 @@ def _stream_names(found: dict[str, nn.Module]) -> dict[str, str]:
 
 
 def _stream_name(template: str, templates: list[str]) -> str:
-    before, _, after = template.partition("#")
-    if _CROSS.search(after):
+    if _is_cross(template):
         return "cross"
-    stacks = {t.partition("#")[0] for t in templates}
-    if len(stacks) == 1 and not any(_CROSS.search(t.partition("#")[2]) for t in templates):
-        return ""
-    words = before.strip(".").split(".")
-    shared = set.intersection(*(set(stack.strip(".").split(".")) for stack in stacks))
-    own = [word for word in words if word not in shared]
-    if not own:
-        return "decoder"
-    return next((word for word in own if word in ("encoder", "decoder")), own[0])
+    plain = [t for t in templates if not _is_cross(t)]
+    stacks = {tuple(t.partition("#")[0].strip(".").split(".")) for t in plain}
+    if len(stacks) == 1:
+        return "" if len(plain) == len(templates) else "decoder"
+    shared = sum(
+        1 for _ in takewhile(lambda words: len(set(words)) == 1, zip(*stacks, strict=False))
+    )
+    own = template.partition("#")[0].strip(".").split(".")[shared:]
+    return own[0] if own else "decoder"
+
+
+def _is_cross(template: str) -> bool:
+    before, _, after = template.partition("#")
+    return _CROSS.search(after or before.rpartition(".")[2]) is not None

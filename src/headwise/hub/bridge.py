@@ -33,12 +33,17 @@ Own = Callable[..., tuple[Tensor, Any]]
 def routed(model: nn.Module) -> Iterator[None]:
     """Route the attention of a transformers model to `attend` and its taps, for the time of the `with`.
 
+    Within another `routed` of the same model it does nothing.
+
     Raises:
         ModelError: the model's class cannot switch its attention implementation.
     """
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
     from transformers.masking_utils import sdpa_mask
 
+    if _ROUTING in model.__dict__:
+        yield
+        return
     pretrained = [m for m in model.modules() if isinstance(m, PreTrainedModel)]
     for part in pretrained:
         if not part._can_set_attn_implementation():
@@ -173,14 +178,20 @@ def _split(mask: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def _own(module: nn.Module, kwargs: dict[str, Any]) -> Own | None:
-    """The attention this module runs when nobody looks; None where it cannot be called from outside."""
+    """The attention this module runs when nobody looks; None where it cannot be called from outside.
+
+    Kernels that read masks of another form than sdpa's (flash, flex) are stood in for by sdpa.
+    """
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     name = _routing_of(module).names.get(id(getattr(module, "config", None)))
-    unfused = kwargs.get("softcap") is not None or kwargs.get("s_aux") is not None
-    if name is not None and name != "eager" and not (unfused and name == "sdpa"):
+    if name is not None and name != "eager":
+        same_masks = ALL_MASK_ATTENTION_FUNCTIONS.get(name, None) is sdpa_mask
+        name = name if same_masks else "sdpa"
+        unfused = kwargs.get("softcap") is not None or kwargs.get("s_aux") is not None
         own = ALL_ATTENTION_FUNCTIONS.get(name, None)
-        if own is not None:
+        if own is not None and not (unfused and name == "sdpa"):
             return cast(Own, own)
     eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
     return None if eager is None else _with_additive_mask(eager)

@@ -23,7 +23,13 @@ from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
 from headwise.names import ModelError
-from headwise.nn import Decoder, EncoderDecoder, known_family, load_checkpoint
+from headwise.nn import (
+    Decoder,
+    EncoderDecoder,
+    MultiHeadAttention,
+    known_family,
+    load_checkpoint,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +54,7 @@ class Model:
     @property
     def device(self) -> torch.device:
         """Where the model's parameters are."""
-        return next(self.module.parameters()).device
+        return next((p.device for p in self.module.parameters()), torch.device("cpu"))
 
     @property
     def encoder_decoder(self) -> bool:
@@ -59,7 +65,7 @@ class Model:
 
     def open(self) -> AbstractContextManager[None]:
         """The context in which the attention modules see their taps."""
-        if not self.foreign:
+        if all(isinstance(layer.module, MultiHeadAttention) for layer in self.anatomy.layers):
             return nullcontext()
         from headwise.hub.bridge import routed
 
@@ -118,7 +124,7 @@ def _wrapped(module: nn.Module, tokenizer: Any) -> Model:
     config = getattr(module, "config", None)
     foreign = hasattr(config, "_attn_implementation")
     name = getattr(config, "_name_or_path", "") or type(module).__name__
-    return Model(name, module, adapt(tokenizer), foreign, _max_length(config))
+    return Model(name, module, adapt(tokenizer), foreign, _max_length(module))
 
 
 def _from_folder(
@@ -127,11 +133,11 @@ def _from_folder(
     config = _read_config(folder)
     if known_family(config) and any(folder.glob("*.safetensors")):
         module = load_checkpoint(folder, device=device, dtype=dtype).eval()
-        return Model(name, module, read_tokenizer(folder), False, _max_length(module.config))
+        return Model(name, module, read_tokenizer(folder), False, _max_length(module))
     module = _from_transformers(folder, config, dtype).eval()
     if device is not None:
         module = module.to(device)
-    return Model(name, module, read_tokenizer(folder), True, _max_length(module.config))
+    return Model(name, module, read_tokenizer(folder), True, _max_length(module))
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -148,14 +154,28 @@ def _from_transformers(folder: Path, config: dict[str, Any], dtype: torch.dtype 
     """The model as the class its config names, or as the plain AutoModel of its type."""
     import transformers
 
-    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     names = config.get("architectures") or []
     cls = getattr(transformers, names[0], None) if names else None
     try:
-        return (cls or transformers.AutoModel).from_pretrained(folder, dtype=dtype or "auto")
+        with _hushed(transformers.utils.logging):
+            return (cls or transformers.AutoModel).from_pretrained(folder, dtype=dtype or "auto")
     except (OSError, ValueError, KeyError, ImportError) as error:
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(f"transformers cannot load {folder}: {line}") from None
+
+
+@contextmanager
+def _hushed(logging: Any) -> Iterator[None]:
+    """Without transformers' warnings and bars for the time of the `with`."""
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _our_arguments(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,12 +193,14 @@ def _our_arguments(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, An
     names = list(inspect.signature(module.forward).parameters)
     if not names:
         raise ModelError(f"{type(module).__name__}.forward takes no token ids")
-    if hidden is not None and bool(hidden.any()) and "key_padding_mask" not in names:
+    by_name = {k: v for k, v in inputs.items() if k in names}
+    hides = "key_padding_mask" in names or "attention_mask" in names
+    if hidden is not None and bool(hidden.any()) and not hides:
         raise ModelError(
             f"{type(module).__name__}.forward takes no key_padding_mask, so it cannot read texts of "
             "unequal lengths at once; look at one text at a time"
         )
-    return {names[0]: ids, **{k: v for k, v in _given(ours).items() if k in names}}
+    return {names[0]: ids, **{k: v for k, v in _given(ours).items() if k in names}, **by_name}
 
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,9 +223,16 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
             part.training = True
 
 
-def _max_length(config: Any) -> int | None:
-    """The longest text the model reads, None where it has no limit."""
-    for name in ("max_length", "max_position_embeddings", "n_positions"):
+def _max_length(module: nn.Module) -> int | None:
+    """The longest text the model reads, None where it has no limit.
+
+    A table of positions with a place for padding has that many fewer for tokens (RoBERTa).
+    """
+    for path, part in module.named_modules():
+        if "position" in path and isinstance(part, nn.Embedding) and part.padding_idx is not None:
+            return part.num_embeddings - part.padding_idx - 1
+    config = getattr(module, "config", None)
+    for name in ("max_length", "max_position_embeddings", "max_target_positions", "n_positions"):
         value = getattr(config, name, None)
         if name == "max_length" and hasattr(config, "_attn_implementation"):
             continue
@@ -216,7 +245,7 @@ def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if dtype is None or isinstance(dtype, torch.dtype):
         return dtype
     found = getattr(torch, dtype, None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+    if not isinstance(found, torch.dtype) or not found.is_floating_point or found.itemsize < 2:
         raise ModelError(f"{dtype!r} is no dtype for weights; use float32, bfloat16 or float16")
     return found
 
@@ -226,7 +255,7 @@ def _device(device: str | torch.device | None) -> torch.device | None:
         return None
     try:
         where = torch.device(device)
-        torch.empty(0, device=where)
+        torch.zeros(1, device=where).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         line = str(error).strip().splitlines()[0]
         raise ModelError(f"the device {str(device)!r} cannot be used: {line}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -54,6 +55,12 @@ class _Slow:
             at = end
         return _Encoding(ids, self.tokenizer.convert_ids_to_tokens(ids), offsets, special)
 
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
+        text: str = self.tokenizer.decode(
+            ids, skip_special_tokens=skip_special_tokens, clean_up_tokenization_spaces=False
+        )
+        return text
+
 
 def adapt(tokenizer: Any) -> Tokenizer | None:
     """A tokenizer of the tokenizers library or of transformers, as one that `look` can use.
@@ -73,6 +80,15 @@ def adapt(tokenizer: Any) -> Tokenizer | None:
     raise ModelError(
         f"a tokenizer must be one of tokenizers or transformers, came {type(tokenizer).__name__}"
     )
+
+
+def special_tokens(tokenizer: Any) -> dict[int, str]:
+    """The ids that stand for no text of their own, each with its name."""
+    if isinstance(tokenizer, _Slow):
+        slow = tokenizer.tokenizer
+        return dict(zip(slow.all_special_ids, slow.all_special_tokens, strict=True))
+    added = tokenizer.get_added_tokens_decoder()
+    return {id: token.content for id, token in added.items() if token.special}
 
 
 def read_tokenizer(folder: Path) -> Tokenizer | None:

@@ -6,6 +6,7 @@ has alone, for absolute and relative positions alike, and padding is left out of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,10 +17,16 @@ from torch import Tensor
 from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
 from headwise.see.record import Side
-from headwise.see.tokens import Token, tokenize
+from headwise.see.tokens import Token, tokenize, tokens_of_ids
 
 _MOST_TOKENS = 4096
 """How many tokens, padding included, one batch may hold (one text may always be longer)."""
+
+_PER_TOKEN = ("input_ids", "token_type_ids", "mm_token_type_ids")
+"""Inputs with one number for each token, which move with the tokens when padding is packed."""
+
+_NO_TEXT = re.compile(r"vision|visual|image|pixel|audio|speech", re.IGNORECASE)
+"""Towers whose positions are no tokens, however many there are."""
 
 _MOST_WRITTEN = 64
 """How many tokens an encoder-decoder may write when no target is given."""
@@ -43,17 +50,20 @@ class Batch:
 
     def side(self, stream: str, i: int, length: int, *, looks: bool) -> tuple[Side, Tensor]:
         """The side of text i in this stream, and which of `length` positions are its real tokens."""
-        decoder = stream == "decoder" or (stream == "cross" and looks)
-        if decoder and self.targets is not None and self.target_keep is not None:
-            side, keep = self.targets[i], self.target_keep[i]
-        else:
-            found, kept = self.sources[i], self.source_keep[i]
-            if found is None or kept is None or len(kept) != length:
-                return self._positions(stream, length), torch.ones(length, dtype=torch.bool)
-            side, keep = found, kept
-        if len(keep) != length:
+        found, keep = self._text_of(stream, i, looks=looks)
+        if found is None or keep is None or len(keep) != length:
             return self._positions(stream, length), torch.ones(length, dtype=torch.bool)
-        return side, keep
+        return found, keep
+
+    def _text_of(self, stream: str, i: int, *, looks: bool) -> tuple[Side | None, Tensor | None]:
+        if _NO_TEXT.search(stream):
+            return None, None
+        if self.targets is not None and self.target_keep is not None:
+            if stream == "decoder" or (stream == "cross" and looks):
+                return self.targets[i], self.target_keep[i]
+        elif stream == "cross" and not looks:  # a memory that came ready-made
+            return None, None
+        return self.sources[i], self.source_keep[i]
 
     def _positions(self, stream: str, length: int) -> Side:
         """Positions as tokens, where a stream's positions are no tokens (audio frames, image patches)."""
@@ -68,6 +78,11 @@ def batches_of(
     model: Model, texts: Sequence[str], targets: Sequence[str] | None
 ) -> Iterator[Batch]:
     """The texts in order, as many at a time as fit."""
+    reads = getattr(model.module, "main_input_name", "input_ids")
+    if reads != "input_ids":
+        raise ModelError(
+            f"{model.name} reads {reads}, not text; pass them from Python: look(model, {{{reads!r}: ...}})"
+        )
     if model.tokenizer is None:
         raise ModelError(
             f"{model.name} has no tokenizer; load(module, tokenizer=...) or pass a batch of input_ids"
@@ -85,49 +100,56 @@ def batches_of(
 
 def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:
     """A transformers batch; rows of ids are packed to the right-padded form unless positions come along."""
-    ids = inputs.get("input_ids")
+    ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
+    _check_ids(ids, mask)
     if ids is None or "position_ids" in inputs:
         return _as_given(model, inputs)
-    mask = inputs.get("attention_mask")
     keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0
     if keep.shape != ids.shape:
         return _as_given(model, inputs)
+    _check_length(model, int(keep.sum(1).max()))
     if not bool(keep.any(1).all()):
         raise TextError("a row of the batch is all padding; leave it out")
-    rest = {k: v for k, v in inputs.items() if k not in ("input_ids", "attention_mask")}
-    packed = {"input_ids": _packed(ids, keep)}
-    for name in ("token_type_ids",):
-        if name in rest:
-            packed[name] = _packed(rest.pop(name), keep)
+    packed = {
+        name: _packed(value, keep) if name in _PER_TOKEN else value
+        for name, value in inputs.items()
+    }
     lengths = keep.sum(1)
     moved = torch.arange(int(lengths.max()), device=keep.device) < lengths[:, None]
     packed["attention_mask"] = moved.long()
     sides = [_side_of_ids(model, row[kept]) for row, kept in zip(ids, keep, strict=True)]
-    return _with_target(model, Batch({**packed, **rest}, len(sides), sides, list(moved.cpu())))
+    return _with_target(model, Batch(packed, len(sides), sides, list(moved.cpu())))
 
 
 def _side(model: Model, text: str) -> Side:
     assert model.tokenizer is not None
     tokens = tokenize(model.tokenizer, text)
-    if model.max_length is not None and len(tokens) > model.max_length:
-        raise TextError(
-            f"the text is {len(tokens)} tokens long, {model.name} reads at most {model.max_length}; "
-            "cut the text or take a model of a longer context"
-        )
+    _check_length(model, len(tokens))
     return Side(text, tokens)
 
 
+def _check_length(model: Model, length: int) -> None:
+    if model.max_length is not None and length > model.max_length:
+        raise TextError(
+            f"the text is {length} tokens long, {model.name} reads at most {model.max_length}; "
+            "cut the text or take a model of a longer context"
+        )
+
+
+def _check_ids(ids: Any, mask: Any) -> None:
+    for name, x in (("input_ids", ids), ("attention_mask", mask)):
+        if x is not None and not isinstance(x, Tensor):
+            raise TextError(
+                f'{name} must be a tensor, came {type(x).__name__}; tokenize with return_tensors="pt"'
+            )
+    if ids is not None and (ids.dim() != 2 or ids.is_floating_point() or not ids.numel()):
+        raise TextError(
+            f"input_ids must be whole numbers [batch, position], came {list(ids.shape)} of {ids.dtype}"
+        )
+
+
 def _side_of_ids(model: Model, ids: Tensor) -> Side:
-    """Tokens from ids: the text is what the tokenizer decodes them to; without one, the ids themselves."""
-    numbers = [int(i) for i in ids]
-    decode = getattr(model.tokenizer, "decode", None)
-    tokens: list[Token] = []
-    at = 0
-    for i in numbers:
-        text = str(i) if decode is None else decode([i], skip_special_tokens=False) or "∅"
-        tokens.append(Token(i, text, at, at + len(text)))
-        at += len(text)
-    return Side("".join(token.text for token in tokens), tuple(tokens))
+    return Side(*tokens_of_ids(model.tokenizer, ids.tolist()))
 
 
 def _padded(model: Model, sides: Sequence[Side], targets: Sequence[Side] | None) -> Batch:
@@ -163,7 +185,9 @@ def _as_given(model: Model, inputs: Mapping[str, Any]) -> Batch:
     sides: list[Side | None] = [None] * size
     keep: list[Tensor | None] = [None] * size
     if ids is not None:
-        real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0
+        real = torch.ones_like(ids, dtype=torch.bool)
+        if mask is not None and mask.shape == ids.shape:
+            real = mask.bool()
         sides = [_side_of_ids(model, row[kept]) for row, kept in zip(ids, real, strict=True)]
         keep = list(real.cpu())
     return _with_target(model, Batch(inputs, size, sides, keep))
@@ -182,8 +206,16 @@ def _with_target(model: Model, batch: Batch) -> Batch:
                 f"{model.name} is an encoder-decoder: give target=, the text its decoder reads"
             )
         moved = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in inputs.items()}
+        most = min(_MOST_WRITTEN, (model.max_length or _MOST_WRITTEN + 1) - 1)
         with torch.no_grad():
-            ids = generate(**moved, max_new_tokens=_MOST_WRITTEN, do_sample=False, num_beams=1)
+            written = generate(
+                **moved,
+                max_new_tokens=most,
+                do_sample=False,
+                num_beams=1,
+                return_dict_in_generate=True,  # with what the decoder starts from
+            )
+        ids = written.sequences
         inputs["decoder_input_ids"] = ids
     mask = inputs.get("decoder_attention_mask")
     keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0

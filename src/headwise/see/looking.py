@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from functools import partial
+from typing import Any, TypeVar, overload
 
 from torch import Tensor
 
+from headwise.core.masks import Mask
 from headwise.core.recognise import recognise
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
@@ -19,6 +21,7 @@ from headwise.see.batches import Batch, batches_of, from_inputs
 from headwise.see.record import LayerRecord, Record, verify
 
 Progress = Callable[[int, int], None]
+T = TypeVar("T", Mask, Tensor)
 
 
 @overload
@@ -57,6 +60,8 @@ def look(
         TextError: a text that is empty or longer than the model's context.
         ModelError: a model without a tokenizer given text, or one none of whose heads fired.
     """
+    if target is not None and not model.encoder_decoder:
+        raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
     if isinstance(inputs, Mapping):
         return _look_at(model, from_inputs(model, inputs), progress)
     texts = [inputs] if isinstance(inputs, str) else list(inputs)
@@ -77,18 +82,20 @@ class Recorder:
     progress: Progress | None
     total: int
     parts: list[dict[LayerId, LayerRecord]] = field(default_factory=list)
-    runs: dict[LayerId, int] = field(default_factory=dict)
+    runs: int = 0
+    cuts: dict[tuple[int, str, int], tuple[Mask | Tensor, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.parts = [{} for _ in range(self.batch.size)]
 
     def observer(self, layer: Layer) -> Callable[[Scores, Tensor, Tensor], None]:
-        """The observer of one layer; a layer that runs again in the pass counts on (shared layers)."""
+        """The observer of one layer; one that runs again in the pass takes the next free number (shared layers)."""
 
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
-            run = self.runs.get(layer.id, 0)
-            self.runs[layer.id] = run + 1
-            id = LayerId(layer.id.stream, layer.id.layer + run)
+            id = layer.id
+            while id in self.parts[0]:
+                id = LayerId(id.stream, id.layer + 1)
+            self.runs += 1
             if scores.shape[0] != self.batch.size:
                 raise ModelError(
                     f"layer {id} splits the batch of {self.batch.size} into {scores.shape[0]}; "
@@ -97,7 +104,7 @@ class Recorder:
             for i, part in enumerate(self.parts):
                 part[id] = self._cut(id, i, scores, v, z)
             if self.progress is not None:
-                self.progress(min(sum(self.runs.values()), self.total), self.total)
+                self.progress(min(self.runs, self.total), self.total)
 
         return observe
 
@@ -109,26 +116,38 @@ class Recorder:
         one = slice(i, i + 1)
         whole = bool(query_keep.all()) and bool(key_keep.all())
         q_at, k_at = _indices(query_keep, scores.q), _indices(key_keep, scores.k)
-        mask = scores.mask
+        mask, bias = scores.mask, scores.bias
         if mask is not None and not (whole and self.batch.size == 1):
-            dense = mask.dense(queries, keys, scores.query_offset, scores.q.device)
-            dense = dense.expand(self.batch.size, -1, -1, -1)[one][:, :, q_at][..., k_at]
-            mask = recognise(dense, len(k_at) - len(q_at))
-        bias = scores.bias
-        if bias is not None and not whole:
-            bias = bias[one] if bias.shape[0] > 1 else bias
-            bias = bias[:, :, q_at] if bias.shape[2] > 1 else bias
-            bias = bias[..., k_at]
+            dense = partial(mask.dense, queries, keys, scores.query_offset, scores.q.device)
+            mask = self._once(
+                mask,
+                id.stream,
+                i,
+                lambda: recognise(_part(dense(), i, q_at, k_at), len(k_at) - len(q_at)),
+            )
+        if bias is not None:
+            whole_bias = bias.detach()
+            bias = self._once(bias, id.stream, i, lambda: _part(whole_bias, i, q_at, k_at))
         mine = replace(
             scores,
             q=scores.q[one][:, :, q_at].detach(),
             k=scores.k[one][:, :, k_at].detach(),
             mask=mask,
             bias=bias,
+            sink=None if scores.sink is None else scores.sink.detach().clone(),
             query_offset=len(k_at) - len(q_at),
         )
         off = verify(mine, v[one][:, :, k_at], z[one][:, :, q_at])
         return LayerRecord(id, mine, query_side, key_side, off)
+
+    def _once(self, source: T, stream: str, i: int, make: Callable[[], T]) -> T:
+        """What `make` gives, made once where many layers share one mask or bias."""
+        key = (id(source), stream, i)
+        known = self.cuts.get(key)
+        if known is None or known[0] is not source:
+            known = self.cuts[key] = (source, make())
+        made: T = known[1]
+        return made
 
 
 @contextmanager
@@ -151,7 +170,16 @@ def _look_at(model: Model, batch: Batch, progress: Progress | None) -> list[Reco
             f"no head of {model.name} fired: its attention layers ({len(model.anatomy.layers)} found) "
             "did not run on this input"
         )
-    return [Record(model.name, dict(sorted(part.items()))) for part in recorder.parts]
+    streams = model.anatomy.streams
+    order = sorted(recorder.parts[0], key=lambda id: (streams.index(id.stream), id.layer))
+    return [Record(model.name, {id: part[id] for id in order}) for part in recorder.parts]
+
+
+def _part(x: Tensor, i: int, q_at: Tensor, k_at: Tensor) -> Tensor:
+    """Of [#batch, #head, #query, #key] one text's, at some queries and keys; axes of size 1 left as they are."""
+    x = x[i : i + 1] if x.shape[0] > 1 else x
+    x = x[:, :, q_at] if x.shape[2] > 1 else x
+    return x[..., k_at] if x.shape[3] > 1 else x
 
 
 def _indices(keep: Tensor, like: Tensor) -> Tensor:

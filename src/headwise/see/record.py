@@ -58,6 +58,11 @@ class LayerRecord:
         """Number of key/value heads: fewer than num_heads under grouped-query attention."""
         return self.scores.k.shape[1]
 
+    @property
+    def own_text(self) -> bool:
+        """Whether the tokens look at themselves and their neighbours, and not at another text."""
+        return self.id.stream != "cross" and self.queries.tokens == self.keys.tokens
+
     def kv_group(self, head: int) -> int:
         """The KV head that query head `head` reads."""
         return head // (self.num_heads // self.num_kv_heads)
@@ -182,6 +187,7 @@ def verify(scores: Scores, v: torch.Tensor, z: torch.Tensor) -> float:
     with torch.no_grad():
         for start, stop in scores.blocks():
             keys = scores.reach(start, stop)
-            again = mix(scores.rows(start, stop, keys=keys), v[:, :, keys].float())
-            worst = torch.maximum(worst, (again - z[:, :, start:stop].float()).abs().max())
+            rows = scores.rows(start, stop, keys=keys)
+            off = mix(rows, v[:, :, keys].to(rows.dtype)) - z[:, :, start:stop].to(rows.dtype)
+            worst = torch.maximum(worst, off.abs().max().float())
     return float(worst)

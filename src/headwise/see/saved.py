@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,8 @@ def save_record(record: Record, path: Path) -> None:
         save_file(tensors, beside, metadata=header)
         os.replace(beside, path)
     except (OSError, SafetensorError) as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
         raise OutputError(f"the record cannot be written to {path}: {error}") from None
 
 
@@ -79,11 +81,11 @@ def load_record(path: str | Path) -> Record:
         raise ModelError(f"{path} cannot be read as a record: {error}") from None
     if header.get("headwise_record") != str(_VERSION):
         raise ModelError(f"{path} is not a record of this version of headwise; make it again")
-    layers = {}
-    for entry in json.loads(header["layers"]):
-        layer = _layer(entry, tensors)
-        layers[layer.id] = layer
-    return Record(header["model"], layers)
+    try:
+        layers = [_layer(entry, tensors) for entry in json.loads(header["layers"])]
+        return Record(header["model"], {layer.id: layer for layer in layers})
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path} is a damaged record ({error!r}); make it again") from None
 
 
 def _layer(entry: dict[str, Any], tensors: dict[str, Tensor]) -> LayerRecord:

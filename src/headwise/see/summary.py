@@ -75,29 +75,31 @@ def summarise(
     return summaries
 
 
-def targets(queries: Side, keys: Side) -> dict[str, Tensor]:
+def targets(layer: LayerRecord) -> dict[str, Tensor]:
     """For each rule the key each query names, [query] int64, -1 where it names none.
 
     Between two different texts (cross-attention) only "first" means anything.
     """
-    count = len(queries.tokens)
+    tokens = layer.queries.tokens
+    count = len(tokens)
     at = torch.arange(count)
     none = torch.full((count,), -1)
     first = torch.zeros(count, dtype=torch.long)
-    if queries.tokens != keys.tokens:
+    if not layer.own_text:
         return {"previous": none, "self": none, "first": first, "same token": none}
     seen: dict[int, int] = {}
     same = none.clone()
-    for i, token in enumerate(queries.tokens):
-        same[i] = seen.get(token.id, -1)
-        seen[token.id] = i
+    for i, token in enumerate(tokens):
+        if token.id >= 0:  # positions that are no tokens have no other of their kind
+            same[i] = seen.get(token.id, -1)
+            seen[token.id] = i
     return {"previous": at - 1, "self": at, "first": first, "same token": same}
 
 
 def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:
     scores = layer.scores
     device = scores.q.device
-    named = {rule: key.to(device) for rule, key in targets(layer.queries, layer.keys).items()}
+    named = {rule: key.to(device) for rule, key in targets(layer).items()}
     telling_keys = _telling_keys(layer.keys).to(device)
     sums = torch.zeros(len(RULES) + 1, layer.num_heads, device=device)
     counts = torch.zeros(len(RULES) + 1, device=device)
@@ -109,7 +111,7 @@ def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:
             pattern = scores.rows(start, stop, keys=keys)[0]
             allowed = scores.allowed(start, stop, keys)
             _add_masses(pattern, named, start, keys.start, sums, counts)
-            _add_entropy(pattern, allowed, start, sums, counts)
+            _add_entropy(pattern, allowed, sums, counts)
             best.append(_best_cells(pattern, telling_keys[keys], start, keys.start, top, far))
     means = (sums / counts.clamp_min(1)[:, None]).cpu()
     cells = torch.cat(best, 1).cpu()
@@ -159,9 +161,7 @@ def _add_masses(
         counts[i] += apart.sum()
 
 
-def _add_entropy(
-    pattern: Tensor, allowed: Tensor | None, start: int, sums: Tensor, counts: Tensor
-) -> None:
+def _add_entropy(pattern: Tensor, allowed: Tensor | None, sums: Tensor, counts: Tensor) -> None:
     """Add each row's entropy as a share of the log of what it may see, over rows that see two or more."""
     if allowed is None:
         visible = pattern.new_full((pattern.shape[1],), pattern.shape[2])
@@ -188,8 +188,11 @@ def _best_cells(
 
 
 def _telling_keys(side: Side) -> Tensor:
-    """1 for tokens of letters or digits, 0 for special tokens, punctuation and the first token."""
-    letters = [not token.special and any(c.isalnum() for c in token.text) for token in side.tokens]
+    """1 for tokens of letters or digits and for positions, 0 for special tokens, punctuation and the first."""
+    letters = [
+        token.id < 0 or (not token.special and any(c.isalnum() for c in token.text))
+        for token in side.tokens
+    ]
     if letters:
         letters[0] = False
     return torch.tensor(letters, dtype=torch.float32)

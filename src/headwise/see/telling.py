@@ -28,7 +28,7 @@ def telling(
     """
     ranked = sorted((s for s in summaries if s.top), key=lambda s: -s.top[0].weight)
     found: list[tuple[float, HeadSummary, Cell]] = []
-    for stream in {s.id.stream for s in ranked}:
+    for stream in dict.fromkeys(s.id.stream for s in ranked):
         heads = [s for s in ranked if s.id.stream == stream][:_CANDIDATES]
         cells = [(s, cell) for s in heads for cell in s.top]
         weights = _weights_of_all_heads(record, stream, [cell for _, cell in cells])

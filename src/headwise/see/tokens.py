@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
-from headwise.hub.tokenizer import Tokenizer
+from headwise.hub.tokenizer import Tokenizer, special_tokens
 from headwise.names import TextError
 
-_INVISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u3000": "␣"}
+_INVISIBLE = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\u3000": "␣"}
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,12 @@ class Token:
     @property
     def label(self) -> str:
         """The token as shown: without surrounding space, `书·2` for the second byte piece of 书."""
-        text = self.text.strip()
-        if not text:
-            text = "".join(_INVISIBLE.get(c, "") for c in self.text) or "∅"
+        text = "".join(map(_shown, self.text.strip() or self.text.replace(" ", "␣"))) or "∅"
         return text if self.part is None else f"{text}·{self.part[0]}"
+
+
+def _shown(c: str) -> str:
+    return _INVISIBLE.get(c) or (c if c.isprintable() else f"U+{ord(c):04X}")
 
 
 @runtime_checkable
@@ -52,12 +54,18 @@ def tokenize(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
     """The tokens of a text, special tokens included.
 
     Raises:
-        TextError: the text is empty, or no text at all.
+        TextError: the text is empty, no text at all, or of characters the tokenizer does not know.
     """
     if not isinstance(text, str):
         raise TextError(f"a text must be a string, came {type(text).__name__}")
     if not text.strip():
         raise TextError("the text is empty; give at least one word")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TextError(
+            f"the text is not UTF-8 (character {error.start}); convert it to UTF-8 first"
+        ) from None
     encoding: Encoding = tokenizer.encode(text)
     tokens = [
         Token(id, name if special else text[start:end], start, end, bool(special))
@@ -69,15 +77,52 @@ def tokenize(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
             strict=True,
         )
     ]
+    if not tokens:
+        raise TextError("the model's tokenizer knows none of the text's characters")
     return number_parts(tokens)
 
 
+def tokens_of_ids(tokenizer: Tokenizer | None, ids: Sequence[int]) -> tuple[str, tuple[Token, ...]]:
+    """A text that these ids may stand for, and their tokens in it; without a tokenizer, the ids as words."""
+    decode = getattr(tokenizer, "decode", None)
+    if decode is None:
+        pieces = [str(i) for i in ids]
+        starts = [0, *accumulate(len(piece) + 1 for piece in pieces)]
+        return " ".join(pieces), tuple(
+            Token(i, piece, start, start + len(piece))
+            for i, piece, start in zip(ids, pieces, starts, strict=False)
+        )
+    special = special_tokens(tokenizer)
+    text, tokens = "", list[Token]()
+    context = done = 0  # ids[context:done] are known text, ids[done:] not yet
+    for at, id in enumerate(ids):
+        if id in special:
+            tokens.append(Token(id, special[id], len(text), len(text), special=True))
+            context = done = at + 1
+            continue
+        known = decode(ids[context:done], skip_special_tokens=False)
+        now = decode(ids[context : at + 1], skip_special_tokens=False)
+        last = at + 1 == len(ids) or ids[at + 1] in special
+        if now.endswith("\ufffd") and not last:
+            continue  # bytes of a character that goes on
+        piece = now[len(known) :]
+        end = len(text) + len(piece)
+        tokens += [Token(i, piece, len(text), end) for i in ids[done : at + 1]]
+        text, context, done = text + piece, done, at + 1
+    return text, number_parts(tokens)
+
+
 def number_parts(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """Number the tokens that share the characters of one another: the byte pieces of one character."""
+    """Number the tokens that share characters with one another: the byte pieces of one character."""
     numbered: list[Token] = []
-    for (start, end, special), group in groupby(tokens, lambda t: (t.start, t.end, t.special)):
-        pieces = list(group)
-        if len(pieces) > 1 and end > start and not special:
-            pieces = [replace(t, part=(i, len(pieces))) for i, t in enumerate(pieces, 1)]
-        numbered.extend(pieces)
+    run: list[Token] = []
+    for token in (*tokens, None):
+        if run and token is not None and not token.special and token.start < run[-1].end:
+            run.append(token)
+            continue
+        whole = len(run) == 1
+        numbered.extend(
+            t if whole else replace(t, part=(i, len(run))) for i, t in enumerate(run, 1)
+        )
+        run = [] if token is None else [token]
     return tuple(numbered)

@@ -48,7 +48,7 @@ def looks_of(record: Record, word: Word, *, renormalise: bool = False) -> list[W
 def _layer_looks(layer: LayerRecord, word: Word, renormalise: bool) -> list[WordLook]:
     keys = layer.keys.words
     names = _numbered(keys)
-    own_text = layer.keys.tokens == layer.queries.tokens
+    own_text = layer.own_text
     with torch.no_grad():
         rows = layer.scores.rows(word.first, word.last)[0].double().cpu().numpy()
     query = Word(word.text, word.start, word.end, 0, word.last - word.first)

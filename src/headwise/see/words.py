@@ -8,6 +8,7 @@ says where words end. Where a token holds more than one word they cannot be told
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -21,7 +22,10 @@ from headwise.see.tokens import Token
 RULE = "to a word: the sum over its tokens; from a word: their mean"
 
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_HAN}]|(?:(?![{_HAN}])\w)+(?:['’](?:(?![{_HAN}])\w)+)*|[^\w\s]")
+_MARK = "\u0301"
+"""Stands for every combining mark and joiner while words are looked for."""
+_LETTERS = rf"(?:(?![{_HAN}])\w{_MARK}*)+"
+_WORD = re.compile(rf"[{_HAN}]{_MARK}*|{_LETTERS}(?:['’]{_LETTERS})*|[^\w\s]{_MARK}*")
 
 T = TypeVar("T")
 
@@ -90,7 +94,7 @@ def find_words(
     if not found:
         known = ", ".join(dict.fromkeys(w.text for w in words if not w.special))
         raise TextError(f"{wanted!r} is not in the text; its words are: {known}")
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def to_words(
@@ -110,10 +114,15 @@ def to_words(
 def _borders(text: str) -> list[int]:
     """For every character the number of the word it is in; a space before a word is the word's."""
     numbers = [-1] * len(text)
-    for count, match in enumerate(_WORD.finditer(text)):
+    marked = "".join(_MARK if _joins(c) else c for c in text)
+    for count, match in enumerate(_WORD.finditer(marked)):
         start = match.start() - (text[match.start() - 1 : match.start()] == " ")
         numbers[start : match.end()] = [count] * (match.end() - start)
     return numbers
+
+
+def _joins(c: str) -> bool:
+    return c in "\u200c\u200d" or unicodedata.category(c).startswith("M")
 
 
 def _same_word(word: Word, token: Token, numbers: list[int]) -> bool:

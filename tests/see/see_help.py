@@ -1,0 +1,54 @@
+"""Tokenizers and sides of a text made by hand."""
+
+from __future__ import annotations
+
+import tokenizers
+import torch
+from tokenizers import decoders, models, pre_tokenizers
+
+import headwise as hw
+from headwise.see.record import Side
+from headwise.see.tokens import Token
+
+
+def byte_tokenizer() -> tokenizers.Tokenizer:
+    """Every byte a token: 书 is three of them."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = tokenizers.Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens(["<s>"])
+    return made
+
+
+def word_tokenizer(*words: str) -> tokenizers.Tokenizer:
+    """Known words and punctuation are tokens, all else letters."""
+    letters = "abcdefghijklmnopqrstuvwxyz.,'"
+    vocabulary = {w: i for i, w in enumerate(dict.fromkeys(["<unk>", *letters, *words]))}
+    pieces = {f"##{c}": len(vocabulary) + i for i, c in enumerate(letters)}
+    made = tokenizers.Tokenizer(models.WordPiece({**vocabulary, **pieces}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return made
+
+
+def sharp(model: hw.Model) -> hw.Model:
+    """With weights spread wide, so that heads look somewhere."""
+    with torch.no_grad():
+        for parameter in model.module.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.4)
+    return model
+
+
+def side_of(words: list[str]) -> Side:
+    """A text of these words, each a token; equal words are equal tokens, `[..]` special ones."""
+    ids = {word: i for i, word in enumerate(dict.fromkeys(words))}
+    tokens, text = [], ""
+    for word in words:
+        if word.startswith("["):
+            tokens.append(Token(ids[word], word, len(text), len(text), special=True))
+            continue
+        text += " " if text else ""
+        tokens.append(Token(ids[word], word, len(text), len(text) + len(word)))
+        text += word
+    return Side(text, tuple(tokens))
