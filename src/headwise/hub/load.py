@@ -21,12 +21,14 @@ from torch import Tensor, nn
 from headwise.hub.anatomy import Anatomy, anatomy_of
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
+from headwise.hub.report import say
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
-from headwise.names import ModelError
+from headwise.names import ConfigError, ModelError
 from headwise.nn import (
     Decoder,
     EncoderDecoder,
     MultiHeadAttention,
+    config_from,
     known_family,
     load_checkpoint,
 )
@@ -107,7 +109,7 @@ def load(
 
     Raises:
         ModelError: no such model, or one that cannot be looked into.
-        ConfigError: a checkpoint with a config field or weight that is not known.
+        ConfigError: a checkpoint of a known family with a weight that is missing or not known.
     """
     dtype = _dtype(dtype)
     device = _device(device)
@@ -115,7 +117,7 @@ def load(
         model = _wrapped(name, tokenizer)
         model.module.to(device=device, dtype=dtype)
     else:
-        model = _from_folder(str(name), get(name, quiet=quiet), device, dtype)
+        model = _from_folder(str(name), get(name, quiet=quiet), device, dtype, quiet)
     model.anatomy  # noqa: B018 (refuse now what cannot be looked into)
     return model
 
@@ -128,16 +130,32 @@ def _wrapped(module: nn.Module, tokenizer: Any) -> Model:
 
 
 def _from_folder(
-    name: str, folder: Path, device: torch.device | None, dtype: torch.dtype | None
+    name: str,
+    folder: Path,
+    device: torch.device | None,
+    dtype: torch.dtype | None,
+    quiet: bool,
 ) -> Model:
     config = _read_config(folder)
-    if known_family(config) and any(folder.glob("*.safetensors")):
+    if _fits_our_blocks(name, folder, config, quiet):
         module = load_checkpoint(folder, device=device, dtype=dtype).eval()
         return Model(name, module, read_tokenizer(folder), False, _max_length(module))
-    module = _from_transformers(folder, config, dtype).eval()
+    module = _from_transformers(name, folder, config, dtype, quiet).eval()
     if device is not None:
         module = module.to(device)
     return Model(name, module, read_tokenizer(folder), True, _max_length(module))
+
+
+def _fits_our_blocks(name: str, folder: Path, config: dict[str, Any], quiet: bool) -> bool:
+    """Whether a table of ours knows every field of this checkpoint's config."""
+    if not known_family(config) or not any(folder.glob("*.safetensors")):
+        return False
+    try:
+        config_from(config)
+    except ConfigError as error:
+        say(f"{name} runs in transformers, not in our blocks: {error}", quiet=quiet)
+        return False
+    return True
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -150,7 +168,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _from_transformers(folder: Path, config: dict[str, Any], dtype: torch.dtype | None) -> Any:
+def _from_transformers(
+    name: str, folder: Path, config: dict[str, Any], dtype: torch.dtype | None, quiet: bool
+) -> Any:
     """The model as the class its config names, or as the plain AutoModel of its type."""
     import transformers
 
@@ -158,10 +178,17 @@ def _from_transformers(folder: Path, config: dict[str, Any], dtype: torch.dtype 
     cls = getattr(transformers, names[0], None) if names else None
     try:
         with _hushed(transformers.utils.logging):
-            return (cls or transformers.AutoModel).from_pretrained(folder, dtype=dtype or "auto")
+            module, report = (cls or transformers.AutoModel).from_pretrained(
+                folder, dtype=dtype or "auto", output_loading_info=True
+            )
     except (OSError, ValueError, KeyError, ImportError) as error:
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(f"transformers cannot load {folder}: {line}") from None
+    missing = sorted(report["missing_keys"])
+    if missing:
+        some = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        say(f"{len(missing)} weights of {name} are not saved and start random: {some}", quiet=quiet)
+    return module
 
 
 @contextmanager
