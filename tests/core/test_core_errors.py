@@ -109,6 +109,9 @@ def test_masks(do, words):
         (masks.tensor(ONES.bool()), ["[query=3, key=3]", "[query=4, key=4]"]),
         (masks.padding(lengths=[1, 2, 3]), ["batch=3", "q has batch=2", "for this batch"]),
         (masks.window(1) & masks.padding(lengths=[1, 2, 3]), ["batch=3", "q has batch=2"]),
+        (masks.padding(key_padding_mask=torch.zeros(3, 4).bool()), ["batch=3"]),
+        (masks.documents(torch.zeros(3, 4).long()), ["batch=3"]),
+        (masks.documents([0] * 4, torch.zeros(3, 4).long()), ["batch=3"]),
         (masks.tensor(torch.ones(1, 3, 4, 4).bool()), ["head=3", "head=2"]),
     ],
 )

@@ -69,6 +69,19 @@ def test_a_tensor_within_a_band_runs_chunked():
         assert_close(attend(q, k, v, drawn.mask), expected)
 
 
+def test_the_wider_of_two_bands_counts():
+    world = World(1, 1, 70)
+    odd = tensor((np.arange(70) % 2 == 1)[None].repeat(70, 0))
+    for drawn in (
+        (window(2, 1) & odd) | (window(9, 3) & ~odd),
+        window(9, 3) & ~odd | ~odd & window(1, 5),
+    ):
+        assert form(drawn.mask, world) == "chunked"
+        q, k, v = qkv(world)
+        expected = reference.attention(q, k, v, drawn.cells(world))[0]
+        assert_close(attend(q, k, v, drawn.mask), expected)
+
+
 @pytest.mark.parametrize(
     ("mask", "queries", "keys", "expected"),
     [
@@ -94,6 +107,13 @@ def test_a_tensor_within_a_band_runs_chunked():
 )
 def test_the_cheapest_form(mask, queries, keys, expected):
     assert mask.form(queries, keys) == expected
+
+
+def test_only_a_square_is_the_kernels_triangle():
+    assert masks.causal().form(9, 9, query_offset=0) == "causal"
+    assert masks.causal().form(4, 9, query_offset=0) == "dense"
+    assert masks.causal().form(9, 9, query_offset=-1) == "dense"
+    assert masks.window(2).form(9, 9, query_offset=1) == "dense"
 
 
 @given(some(every, max_length=12))
