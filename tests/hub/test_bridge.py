@@ -137,6 +137,25 @@ def test_without_a_target_the_model_writes_one(name: str) -> None:
     assert torch.equal(written, again)
 
 
+@pytest.mark.parametrize("name", SEQ2SEQ)
+def test_written_targets_of_unequal_lengths(name: str) -> None:
+    """A batch writes on until its last row ends; what is padded behind the others is left out."""
+    rows = ids_of(*LENGTHS)
+    model = build(name)
+    model.generation_config.eos_token_id = list(range(5, 40, 7))
+    loaded = hw.load(model)
+    records = hw.look(loaded, padded(rows, "left"))
+    lengths = set()
+    for row, record in zip(rows, records, strict=True):
+        (alone,) = hw.look(loaded, {"input_ids": row[None]})
+        own, same = (r.layer_of(hw.HeadId("decoder", 0, 0)) for r in (record, alone))
+        assert own.queries.tokens == same.queries.tokens
+        for head in record.heads():
+            np.testing.assert_allclose(record.weights(head), alone.weights(head), atol=1e-5)
+        lengths.add(len(own.queries.tokens))
+    assert len(lengths) > 1
+
+
 def test_a_record_is_of_the_run_without_dropout() -> None:
     """A model in training mode is looked at in eval mode, and is in training mode again afterwards."""
     inputs = inputs_of("bert")
@@ -171,7 +190,9 @@ def test_the_pass_that_is_looked_at_is_the_models_own(attention: str) -> None:
     with torch.no_grad():
         before = model(**inputs).logits
     with loaded.open(), tapped({loaded.anatomy.layers[0].module: Tap((lambda *_: None,))}):
-        assert torch.equal(loaded.run(inputs).logits, before)
+        out = loaded.run(inputs)
+    assert torch.equal(out.logits, before)
+    assert out.past_key_values is None  # nothing is kept for a next token
 
 
 def test_an_exception_in_the_middle_puts_everything_back() -> None:

@@ -82,8 +82,10 @@ class _Routing:
 
     def read_mask(self, mask: Tensor, queries: int, keys: int) -> tuple[Mask, Tensor | None]:
         """The model's mask in our words, and what of it is a bias; each tensor is read once."""
-        known = self.masks.get((id(mask), queries, keys))
-        if known is None or known[0] is not mask:
+        known = self.masks.get(
+            (id(mask), queries, keys)
+        )  # holds the tensor, so its id stays its own
+        if known is None:
             allowed, bias = _split(mask[..., :keys])
             known = (mask, recognise(allowed, keys - queries), bias)
             self.masks[(id(mask), queries, keys)] = known

@@ -144,7 +144,7 @@ class Recorder:
         """What `make` gives, made once where many layers share one mask or bias."""
         key = (id(source), stream, i)
         known = self.cuts.get(key)
-        if known is None or known[0] is not source:
+        if known is None:  # the source is kept with it, so that its id stays its own
             known = self.cuts[key] = (source, make())
         made: T = known[1]
         return made
