@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from harness import Plan, Row, compare, machine, timed, write
 from torch import Tensor, nn
 
+from harness import Plan, Row, compare, machine, timed, write
 from headwise.core import masks
 from headwise.nn import MultiHeadAttention
 

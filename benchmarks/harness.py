@@ -3,7 +3,8 @@
 On a shared machine absolute times say little, so every case names a reference, and a round runs all its
 contenders once, in random order, right after each other. A row is the median over the rounds of
 time / time of the reference in the same round, with its 95 % interval from order statistics. The
-reference runs a second time in a round under the name `reference again`: its ratio is what the noise alone does. With one thread the clock is CPU seconds of this process, with more it is the wall clock.
+reference runs a second time in a round under the name `reference again`: its ratio is what the noise
+alone does. With one thread the clock is CPU seconds of this process, with more it is the wall clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the command line costs before it does anything: CPU seconds of short-lived processes.
 
-Help, `look --help`, a mistake in the arguments and no arguments against bare python; with a model at
-hand, a whole `headwise look` against importing torch. The bar is a difference in seconds, not a ratio; the processes
+Help, mistakes in the arguments and no arguments against bare python; a whole `headwise look` on the
+default model against importing torch. The bar is a difference in seconds, not a ratio; the processes
 run interleaved in random order and the CPU seconds (user + system) come from the kernel.
 
     python benchmarks/startup.py [--rounds 20] [--look-rounds 5]
@@ -43,6 +43,9 @@ ABOUT = (
     f"CPU seconds (user + system) more than the first process of each group; bar {BAR} s for the first group."
 )
 
+# as installed: the warm round leaves compiled modules behind, which this variable would forbid
+_SETTLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
 
 @dataclass(frozen=True)
 class Extra:
@@ -60,7 +63,9 @@ class Extra:
 
 def spent(command: Sequence[str]) -> float:
     """CPU seconds of one run of the command."""
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(
+        command, env=_SETTLED, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     assert child.returncode in (0, 2), f"{command} ended with {child.returncode}"

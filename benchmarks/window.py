@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from harness import Plan, Row, compare, machine, timed, write
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from harness import Plan, Row, compare, machine, timed, write
 from headwise import attend
 from headwise.core import masks
 
