@@ -3,13 +3,14 @@
 d_model 768, 12 heads of 64, float32, the same weights in every contender, whose outputs are compared
 first. Forward is eval under no_grad; forward+backward is train with dropout 0, gradients of the weights and of x.
 
-    python benchmarks/blocks.py [--threads 1] [--seconds 6] [--only SUBSTRING]
+    python benchmarks/blocks.py [--threads 1] [--seconds 5] [--only SUBSTRING]
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -21,12 +22,43 @@ from headwise.nn import MultiHeadAttention
 
 D_MODEL, HEADS, HEAD_DIM = 768, 12, 64
 BAR = 1.03
-SHAPES = [(1, 128), (1, 512), (1, 2048), (8, 128), (8, 512)]
 ABOUT = (
     "# Attention modules against their own parts\n\n"
     "Reference: packed `nn.Linear` + `scaled_dot_product_attention` + `nn.Linear`; "
     f"d_model {D_MODEL}, {HEADS} heads, float32. Ratio < 1 is faster than the reference."
 )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One case."""
+
+    batch: int
+    length: int
+    is_causal: bool
+    kv_heads: int
+    backward: bool
+
+    @property
+    def label(self) -> str:
+        """What --only searches and the table shows."""
+        mode = "forward+backward" if self.backward else "forward"
+        groups = "" if self.kv_heads == HEADS else f" {HEADS}/{self.kv_heads}"
+        kind = "causal" if self.is_causal else "full"
+        return f"{mode}, {kind}{groups}, batch {self.batch}, n {self.length}"
+
+
+CASES = [
+    Shape(batch, length, is_causal, kv_heads, backward)
+    for batch, lengths, kv_heads, kinds in (
+        (1, (128, 512, 2048), HEADS, (False, True)),
+        (8, (128, 512), HEADS, (False, True)),
+        (1, (128, 512, 2048), 4, (True,)),
+    )
+    for length in lengths
+    for is_causal in kinds
+    for backward in (False, True)
+]
 
 
 class Parts(nn.Module):
@@ -112,14 +144,13 @@ def both(module: nn.Module, run: Callable[[Tensor], Tensor], x: Tensor) -> Calla
     return call
 
 
-def case(
-    batch: int, length: int, is_causal: bool, kv_heads: int, mode: str, threads: int, seconds: float
-) -> list[Row]:
+def case(shape: Shape, threads: int, seconds: float) -> list[Row]:
     """All contenders at one shape."""
     torch.manual_seed(0)
-    parts = Parts(kv_heads)
+    is_causal, length, batch = shape.is_causal, shape.length, shape.batch
+    parts = Parts(shape.kv_heads)
     made = {"headwise": ours(parts, is_causal)}
-    if kv_heads == HEADS:
+    if shape.kv_heads == HEADS:  # the others have no grouped queries with a packed projection
         made["torch.nn.MultiheadAttention"] = torch_module(parts, is_causal)
         made["x-transformers"] = x_transformers(parts, is_causal)
     x = torch.randn(batch, length, D_MODEL)
@@ -128,38 +159,28 @@ def case(
         if name != "x-transformers":
             module.eval()
             torch.testing.assert_close(run(x), parts(x, is_causal), atol=1e-4, rtol=1e-4)
-    wrap = forward if mode == "forward" else both
-    calls = max(1, 2048 // (batch * length * (3 if mode != "forward" else 1)))
+    wrap = both if shape.backward else forward
+    calls = max(1, 2048 // (batch * length * (3 if shape.backward else 1)))
     runs = {
         name: timed(wrap(module, run, x), threads, calls) for name, (module, run) in made.items()
     }
-    kind = "causal" if is_causal else "full"
-    groups = "" if kv_heads == HEADS else f" {HEADS}/{kv_heads}"
-    label = f"{mode}, {kind}{groups}, batch {batch}, n {length}"
-    return compare(label, runs, "reference", {"headwise": BAR}, Plan(seconds=seconds))
+    return compare(shape.label, runs, "reference", {"headwise": BAR}, Plan(seconds=seconds))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=6.0, help="per case")
+    parser.add_argument("--seconds", type=float, default=5.0, help="per case")
     parser.add_argument("--only", default="", help="cases whose label holds this; nothing written")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     rows: list[Row] = []
-    for kv_heads in (HEADS, 4):
-        for batch, length in SHAPES if kv_heads == HEADS else SHAPES[:3]:
-            for is_causal in (False, True):
-                for mode in ("forward", "forward+backward"):
-                    label = f"{mode} causal={is_causal} kv={kv_heads} batch={batch} n={length}"
-                    if options.only not in label:
-                        continue
-                    new = case(
-                        batch, length, is_causal, kv_heads, mode, options.threads, options.seconds
-                    )
-                    rows += new
-                    for r in new:
-                        print(f"{r.case}: {r.contender} {r.ratio:.3f} ({r.low:.3f}-{r.high:.3f})")
+    for shape in CASES:
+        if options.only in shape.label:
+            new = case(shape, options.threads, options.seconds)
+            rows += new
+            for r in new:
+                print(f"{r.case}: {r.contender} {r.ratio:.3f} ({r.low:.3f}-{r.high:.3f})")
     if not options.only:
         name = "blocks" if options.threads == 1 else f"blocks-{options.threads}-threads"
         write(name, ABOUT, rows, machine(options.threads))

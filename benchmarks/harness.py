@@ -63,9 +63,9 @@ class Plan:
     """
 
     seconds: float = 10.0
-    least: int = 7
+    least: int = 6
     most: int = 200
-    warm: int = 2
+    warm: int = 1
     seed: int = 0
     again: bool = True
 

@@ -4,7 +4,7 @@
 scaled_dot_product_attention. Before it is timed the window is checked against its own dense mask in float64,
 output and gradients. The peak is the memory torch's CPU allocator held during one call beyond its inputs.
 
-    python benchmarks/window.py [--threads 1] [--seconds 40]
+    python benchmarks/window.py [--threads 1] [--seconds 20]
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def peaks(label: str, runs: dict[str, Callable[[], object]]) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=40.0, help="per case")
+    parser.add_argument("--seconds", type=float, default=20.0, help="per case")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     worst = check()
