@@ -160,7 +160,7 @@ def case(shape: Shape, threads: int, seconds: float) -> list[Row]:
             module.eval()
             torch.testing.assert_close(run(x), parts(x, is_causal), atol=1e-4, rtol=1e-4)
     wrap = both if shape.backward else forward
-    calls = max(1, 2048 // (batch * length * (3 if shape.backward else 1)))
+    calls = max(1, 384 // (batch * length * (3 if shape.backward else 1)))
     runs = {
         name: timed(wrap(module, run, x), threads, calls) for name, (module, run) in made.items()
     }

@@ -47,12 +47,12 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Whether the bar is met, missed, or lies within the interval."""
+        """Whether the median meets the bar, and whether the whole interval lies on that side of it."""
         if self.bar is None:
             return ""
         if self.ratio <= self.bar:
-            return "met"
-        return "missed" if self.low > self.bar else "missed, within noise"
+            return "met" if self.high <= self.bar else "met by the median"
+        return "missed" if self.low > self.bar else "missed by the median"
 
 
 @dataclass(frozen=True)
