@@ -72,9 +72,9 @@ def adapt(tokenizer: Any) -> Tokenizer | None:
         return None
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None and hasattr(backend, "encode"):
-        return _unbounded(backend)
+        return _unbounded(_copy(backend))
     if type(tokenizer).__module__.startswith("tokenizers"):
-        return _unbounded(tokenizer)
+        return _unbounded(_copy(tokenizer))
     if hasattr(tokenizer, "convert_ids_to_tokens"):
         return _Slow(tokenizer)
     raise ModelError(
@@ -112,14 +112,18 @@ def read_tokenizer(folder: Path) -> Tokenizer | None:
         raise ModelError(f"the tokenizer in {folder} cannot be loaded: {line}") from None
 
 
-def _unbounded(tokenizer: Any) -> Tokenizer:
-    """Without the padding and cutting that a saved tokenizer may ask for: no text is cut silently."""
+def _copy(tokenizer: Any) -> Any:
+    """Another tokenizer like this one, so that the caller's own stays as it is."""
     import tokenizers
 
-    copy: Any = tokenizers.Tokenizer.from_str(tokenizer.to_str())
-    copy.no_padding()
-    copy.no_truncation()
-    found: Tokenizer = copy
+    return tokenizers.Tokenizer.from_str(tokenizer.to_str())
+
+
+def _unbounded(tokenizer: Any) -> Tokenizer:
+    """Without the padding and cutting that a saved tokenizer may ask for: no text is cut silently."""
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    found: Tokenizer = tokenizer
     return found
 
 

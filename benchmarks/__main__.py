@@ -1,0 +1,32 @@
+"""All benchmarks one after the other, then their tables into README.md: python benchmarks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from harness import RESULTS
+
+HERE = Path(__file__).parent
+PARTS = ("blocks", "window", "startup")
+MARK = "<!-- tables: written by python benchmarks -->\n"
+
+
+def main() -> None:
+    for part in PARTS:
+        subprocess.run([sys.executable, str(HERE / f"{part}.py")], check=True)
+    fill()
+
+
+def fill() -> None:
+    """Replace what stands in README.md below the mark by the tables of results/."""
+    readme = HERE / "README.md"
+    above, mark, _ = readme.read_text().partition(MARK)
+    assert mark, f"{readme} has lost its line {MARK!r}"
+    tables = [(RESULTS / f"{part}.md").read_text().replace("# ", "### ", 1) for part in PARTS]
+    readme.write_text(above + mark + "\n" + "\n".join(tables))
+
+
+if __name__ == "__main__":
+    main()
