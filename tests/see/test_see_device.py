@@ -33,7 +33,10 @@ def test_an_accelerator_gives_what_the_cpu_gives(device, window):
         assert theirs.verified < 1e-4
         for head in mine.heads():
             torch.testing.assert_close(
-                torch.tensor(theirs.weights(head)), torch.tensor(mine.weights(head)), atol=1e-4, rtol=0
+                torch.tensor(theirs.weights(head)),
+                torch.tensor(mine.weights(head)),
+                atol=1e-4,
+                rtol=0,
             )
         summaries = zip(hw.summarise(mine), hw.summarise(theirs), strict=True)
         assert all(a.does == b.does for a, b in summaries)

@@ -215,6 +215,7 @@ def test_a_head_that_is_not_there(bytes_model: hw.Model, head: str, message: str
 
 
 @pytest.mark.parametrize("texts", [["a", ""], ["a", " "], [3]])
+@pytest.mark.usefixtures("unchecked")
 def test_a_text_of_a_list_that_is_none(bytes_model: hw.Model, texts: list[Any]) -> None:
     with pytest.raises(TextError):
         hw.look(bytes_model, texts)

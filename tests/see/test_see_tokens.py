@@ -117,6 +117,7 @@ def test_ids_without_a_tokenizer_are_words_by_themselves() -> None:
         ("a\udcff", r"not UTF-8 \(character 1\)"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_what_is_no_text(text: object, message: str) -> None:
     with pytest.raises(TextError, match=message):
         tokenize(BYTES, text)  # type: ignore[arg-type]
