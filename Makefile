@@ -25,7 +25,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt ".[bench]"
-	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
