@@ -286,6 +286,18 @@ def test_save_and_load_biases_sinks_softcaps_and_cross_attention(tmp_path: Path)
         same(hw.load_record(tmp_path / name), record, atol=0)
 
 
+def test_save_and_load_fewer_queries_than_keys(tmp_path: Path, layer_of: Any) -> None:
+    """Two queries at the end of five keys: where they stand is part of what is saved."""
+    from dataclasses import replace
+
+    layer = layer_of([[[0.2] * 5] * 2], list("ab"), keys=list("vwxyz"), mask=hw.masks.window(2))
+    layer = replace(layer, scores=replace(layer.scores, query_offset=3))
+    record = hw.Record("m", {layer.id: layer})
+    np.testing.assert_allclose(record.weights("0.0"), [[0, 0, 0.5, 0.5, 0], [0, 0, 0, 0.5, 0.5]])
+    record.save(tmp_path / "file")
+    same(hw.load_record(tmp_path / "file"), record, atol=0)
+
+
 def test_a_file_that_is_no_record(bytes_model: hw.Model, tmp_path: Path) -> None:
     path = tmp_path / "file"
     with pytest.raises(ModelError, match="cannot be read as a record"):

@@ -93,12 +93,24 @@ def test_special_ids_stand_for_no_text() -> None:
     ]
 
 
+def test_added_tokens_that_are_not_special_are_text() -> None:
+    made = byte_tokenizer()
+    made.add_tokens(["zz"])
+    text, tokens = tokens_of_ids(made, made.encode("a zz").ids)
+    assert text == "a zz"
+    assert [(t.text, t.special) for t in tokens][-1] == ("zz", False)
+
+
 def test_bytes_of_no_character_are_shown_as_such() -> None:
     half = BYTES.encode("书").ids[:2]
     text, tokens = tokens_of_ids(BYTES, [*half, *BYTES.encode("ab").ids])
     assert text.endswith("ab")
     assert len(tokens) == 4
     assert "".join(t.text for t in tokens[2:]).endswith("b")
+    special = BYTES.token_to_id("<s>")
+    for ids in (half, [*half, special, *half]):
+        _, tokens = tokens_of_ids(BYTES, ids)
+        assert [t.id for t in tokens] == ids
 
 
 def test_ids_without_a_tokenizer_are_words_by_themselves() -> None:
