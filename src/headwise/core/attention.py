@@ -200,9 +200,10 @@ def _explicit(
     pattern = None
     parts = []
     for start, stop in [(0, scores.shape[2])] if whole else scores.blocks():
-        pattern = scores.rows(start, stop)
+        keys = slice(None) if whole else scores.reach(start, stop)
+        pattern = scores.rows(start, stop, keys=keys)
         weights = F.dropout(pattern, dropout) if dropout else pattern
-        parts.append(mix(weights, v.to(pattern.dtype)).to(v.dtype))
+        parts.append(mix(weights, v[:, :, keys].to(pattern.dtype)).to(v.dtype))
     z = parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
     return z, pattern.to(v.dtype) if whole and pattern is not None else None
 
@@ -266,9 +267,8 @@ def _dense(
         if allowed is not None:
             attn_mask = attn_mask.masked_fill(~allowed, float("-inf"))
     groups = q.shape[1] // k.shape[1]
-    if (
-        groups > 1 and q.device.type != "cpu"
-    ):  # only the CPU's kernel takes groups and a mask together
+    takes_groups = q.device.type == "cpu"  # no other fused kernel takes groups and a mask together
+    if groups > 1 and not takes_groups:
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         groups = 1
     z = F.scaled_dot_product_attention(

@@ -59,8 +59,8 @@ class Scores:
         """The keys that query rows start..stop may see at most, as the mask's band says."""
         keys = self.shape[3]
         back, ahead = (None, None) if self.mask is None else self.mask.rule.band()
-        low = 0 if back is None else max(0, min(keys, start + self.query_offset - back))
-        high = keys if ahead is None else max(low, min(keys, stop + self.query_offset + ahead))
+        low = 0 if back is None else max(0, min(keys - 1, start + self.query_offset - back))
+        high = keys if ahead is None else min(keys, stop + self.query_offset + ahead)
         return slice(low, max(high, low + 1))
 
     def rows(
