@@ -113,8 +113,9 @@ def test_markup_in_a_text_is_text(cli: Cli, folder: Path) -> None:
     answer = cli("look", "a [red] b", "--model", folder, "--word", "red")
     assert answer.code == 0
     assert "red looks at" in answer.out
-    note = cli("look", "a[/b]c", "--model", folder, "--word", "[/b")
+    note = cli("look", "xa[/i]", "--model", folder, "--word", "a[/i]")
     assert note.code == 0, note.err
+    assert "the tokens of 'a[/i]' hold more than it: 'xa[/i]'" in note.out
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
