@@ -194,3 +194,10 @@ def test_observers_see_the_call_and_change_nothing():
     assert_close(kept.rows(), attend(q, k, v, mask, softcap=3.0, return_pattern=True)[1])
     assert values is v
     assert before.equal(attend(q, k, v, mask, softcap=3.0))
+
+
+def test_the_softmax_is_in_float32_at_least():
+    q, k, v = draw(keys=50, dim=64, dtype=torch.bfloat16)
+    _, pattern = attend(q, k, v, scale=0.5, return_pattern=True)
+    expected = reference.attention(q, k, v, scale=0.5)[1]
+    assert_close(pattern.double(), expected, atol=1e-6, rtol=2**-8)

@@ -47,7 +47,8 @@ def test_blind_rows(mask, options, biased, dtype):
     if pattern is not None:
         assert not pattern[blind].any()
         assert pattern.isfinite().all()
-    z.square().sum().backward()
+    with torch.autograd.set_detect_anomaly(True):  # no NaN on the way either
+        z.square().sum().backward()
     for x in (q, k, v, bias):
         assert x is None or x.grad.isfinite().all()
     assert not q.grad[blind].any()
@@ -77,9 +78,22 @@ def test_nans_of_the_input_come_through(mask, options, where):
         assert z[:, :, ~rows].isfinite().all()
 
 
-def test_a_blind_row_of_nan_is_still_nothing():
-    q, k, v = (torch.randn(1, 1, 6, 4) for _ in range(3))
-    q[:, :, 2] = float("nan")
-    seen = torch.ones(6, 6, dtype=torch.bool)
-    seen[2] = False
-    assert not attend(q, k, v, masks.tensor(seen))[:, :, 2].any()
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_a_blind_row_of_nan_is_still_nothing(mask):
+    q, k, v = (torch.randn(2, 2, N, 4) for _ in range(3))
+    blind = ~mask.dense(N, N).any(-1).expand(2, 2, N)
+    q[blind] = float("nan")
+    for z in (attend(q, k, v, mask), attend(q, k, v, mask, softcap=2.0)):
+        assert not z[blind].any()
+        assert z.isfinite().all()
+
+
+@pytest.mark.parametrize("mask", [masks.causal(), masks.window(3, ahead=1)])
+@pytest.mark.parametrize(("queries", "offset"), [(9, -4), (2, -2), (5, 10), (9, 2)])
+def test_queries_beyond_the_keys(mask, queries, offset):
+    q, (k, v) = torch.randn(1, 2, queries, 4), torch.randn(2, 1, 2, 5, 4)
+    blind = ~mask.dense(queries, 5, query_offset=offset).any(-1).expand(1, 2, queries)
+    q[blind] = float("nan")
+    z = attend(q, k, v, mask, query_offset=offset)
+    assert not z[blind].any()
+    assert z.isfinite().all()

@@ -60,6 +60,14 @@ def test_compact_forms(length, side):
             assert len(again.limits) == 1
 
 
+@pytest.mark.parametrize("lengths", [[1, 40], [40, 1], [0, 40]])
+def test_the_longest_sequence_shows_the_window(lengths):
+    dense = (masks.window(5, ahead=2) & masks.padding(lengths=lengths)).dense(40, 40)
+    again = recognise(dense, 0)
+    assert again.rule.band() == (4, 2)
+    assert again.dense(40, 40).equal(dense)
+
+
 def test_one_cell_off_late_in_the_sequence_is_no_window():
     dense = masks.window(5).dense(600, 600).clone()
     for row, column in ((599, 594), (599, 0), (300, 298), (257, 257)):

@@ -211,7 +211,8 @@ def documents(
 
     Args:
         ids: the document number of each position, [position] or [batch, position].
-        query_ids: the numbers of the queries where they are another sequence (cross-attention).
+        query_ids: the numbers of the queries where they are another sequence (cross-attention): one for
+            each query of the call, or more and read by the position of the query.
     """
     of_keys = _whole_numbers(ids, "documents(ids)", dims=None)
     of_queries = (
