@@ -1,7 +1,8 @@
 """The attention module against its own parts: packed nn.Linear + scaled_dot_product_attention + nn.Linear.
 
-d_model 768, 12 heads of 64, float32, the very same weights in every contender but x-transformers, and
-outputs are compared first. Forward is eval under no_grad; forward+backward is train with dropout 0, gradients of the weights and of x.
+d_model 768, 12 heads of 64, float32, the very same weights in every contender but x-transformers;
+outputs are compared first. Forward is eval under no_grad; forward+backward is train with dropout 0,
+gradients of the weights and of x.
 
     python benchmarks/blocks.py [--threads 1] [--seconds 6] [--only SUBSTRING]
 """
