@@ -60,14 +60,16 @@ class Plan:
     """How long a case is measured: rounds until `seconds` are over, but at least and at most so many.
 
     `again` says whether the reference runs twice in a round; give it up only where it takes many seconds.
+    The contenders in `rare` run in every third round only.
     """
 
     seconds: float = 10.0
-    least: int = 6
+    least: int = 9
     most: int = 200
     warm: int = 1
     seed: int = 0
     again: bool = True
+    rare: tuple[str, ...] = ()
 
 
 def timed(function: Callable[[], object], threads: int, calls: int = 1) -> Measure:
@@ -96,6 +98,7 @@ def compare(
         for measure in runs.values():
             measure()
     times: dict[str, list[float]] = {name: [] for name in runs}
+    ratios: dict[str, list[float]] = {name: [] for name in runs}
     order, shuffle = list(runs), random.Random(plan.seed).shuffle
     gc.collect()
     gc.disable()
@@ -103,14 +106,15 @@ def compare(
     done = 0
     while done < plan.least or (done < plan.most and time.perf_counter() < end):
         shuffle(order)
-        for name in order:
-            times[name].append(runs[name]())
+        spent = {name: runs[name]() for name in order if done % 3 == 0 or name not in plan.rare}
+        for name, seconds in spent.items():
+            times[name].append(seconds)
+            ratios[name].append(seconds / spent[reference])
         done += 1
     gc.enable()
-    base = times[reference]
     return [
-        row(case, name, [a / b for a, b in zip(spent, base, strict=True)], spent, bars.get(name))
-        for name, spent in times.items()
+        row(case, name, ratios[name], times[name], bars.get(name))
+        for name in runs
         if name != reference
     ]
 

@@ -121,8 +121,10 @@ class MultiHeadAttention(nn.Module):
         """q, k and v of the same tokens in one product, each [batch, head, position, head_dim]."""
         heads, kv_heads = self.num_heads, self.num_kv_heads
         packed: Tensor = self.w_qkv(x)
-        packed = packed.view(*x.shape[:2], heads + 2 * kv_heads, self.head_dim).transpose(1, 2)
-        q, k, v = packed.split_with_sizes((heads, kv_heads, kv_heads), dim=1)
+        packed = packed.view(*x.shape[:2], heads + 2 * kv_heads, self.head_dim)
+        # split first, then transpose: the other way round the backward copies all gradients once more
+        parts = packed.split_with_sizes((heads, kv_heads, kv_heads), dim=2)
+        q, k, v = (part.transpose(1, 2) for part in parts)
         if rotary is not None:
             q, k = rotate(q, rotary), rotate(k, rotary)
         return q, k, v
