@@ -14,8 +14,8 @@ from headwise.hub.tokenizer import read_tokenizer
 from headwise.names import TextError
 from headwise.see.telling import telling
 from headwise.see.tokens import tokenize, tokens_of_ids
-from headwise.see.wording import looks_of
-from headwise.see.words import find_words, to_words, words_of
+from headwise.see.wording import looks_of, places_of
+from headwise.see.words import to_words, words_of
 
 pytestmark = pytest.mark.models
 
@@ -131,10 +131,9 @@ def test_the_telling_heads_of_the_animal(animal: hw.Record) -> None:
 
 
 def test_what_the_word_it_looks_at(animal: hw.Record) -> None:
-    layer = animal.layer_of(hw.HeadId("", 0, 0))
-    ((word, note),) = find_words(animal.text, layer.queries.words, "it")
-    assert note is None
-    looks = looks_of(animal, word)
+    (place,) = places_of(animal, "it")
+    assert place.note is None
+    looks = looks_of(animal, place)
     assert len(looks) == 270
     best = {str(look.head): look.looks_at[0] for look in looks}
     assert best["13.8"] == ("animal", pytest.approx(0.75, abs=0.01))
@@ -158,11 +157,10 @@ def test_e5_reads_chinese(e5: hw.Model) -> None:
     assert len(record.heads()) == 144
     assert record.verified <= 1e-4
     assert "图书馆" in [t.text for t in record.tokens]
-    layer = record.layer_of(hw.HeadId("", 0, 0))
-    ((word, note),) = find_words(record.text, layer.queries.words, "它")
-    assert word.text == "因为它"
-    assert note == "the tokens of '它' hold more than it: '因为它'"
-    assert len(looks_of(record, word)) == 144
+    (place,) = places_of(record, "它")
+    assert place.word.text == "因为它"
+    assert place.note == "the tokens of '它' hold more than it: '因为它'"
+    assert len(looks_of(record, place)) == 144
 
 
 def test_whisper_shows_where_its_decoder_listens() -> None:

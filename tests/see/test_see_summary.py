@@ -11,13 +11,12 @@ import torch
 
 import headwise as hw
 from headwise.core import masks
-from headwise.names import LayerId
+from headwise.names import LayerId, TextError
 from headwise.see.record import LayerRecord, Record
 from headwise.see.summary import DOES, summarise
 from headwise.see.telling import telling
 from headwise.see.tokens import Token
-from headwise.see.wording import looks_of
-from headwise.see.words import find_words
+from headwise.see.wording import looks_of, places_of
 
 Make = Callable[..., LayerRecord]
 WORDS = ["a", "b", "a", "c", "d", "b", "a", "e"]
@@ -185,9 +184,8 @@ def test_nothing_is_telling_in_one_token(layer_of: Make) -> None:
 
 
 def word_looks(record: Record, wanted: str, **how: bool) -> dict[str, Any]:
-    layer = next(iter(record.layers.values()))
-    ((word, _),) = find_words(record.text, layer.queries.words, wanted)
-    return {str(look.head): look for look in looks_of(record, word, **how)}
+    (place,) = places_of(record, wanted)
+    return {str(look.head): look for look in looks_of(record, place, **how)}
 
 
 def test_what_a_word_looks_at(layer_of: Make) -> None:
@@ -229,3 +227,8 @@ def test_only_heads_that_read_the_words_text_are_asked() -> None:
     ids = {"input_ids": torch.tensor([[5, 6, 7]]), "decoder_input_ids": torch.tensor([[1, 9]])}
     (record,) = hw.look(hw.load(EncoderDecoder(config)), ids)
     assert set(word_looks(record, "6")) == {f"encoder.0.{h}" for h in range(4)}
+    written = word_looks(record, "9")
+    assert set(written) == {f"{stream}.0.{h}" for stream in ("decoder", "cross") for h in range(4)}
+    assert set(dict(written["cross.0.1"].looks_at)) == {"5", "6", "7"}
+    with pytest.raises(TextError, match="'8' is not in the text"):
+        places_of(record, "8")

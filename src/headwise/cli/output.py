@@ -13,15 +13,14 @@ from typing import Any
 from headwise.names import HeadId, OutputError
 from headwise.see.record import Record, Side
 from headwise.see.summary import HeadSummary
-from headwise.see.wording import looks_of
-from headwise.see.words import find_words
+from headwise.see.wording import Place, looks_of
 
 
 def as_json(
     record: Record,
     summaries: Sequence[HeadSummary],
     heads: Sequence[HeadId],
-    word: str | None,
+    places: Sequence[Place],
 ) -> dict[str, Any]:
     """The record's facts: model, text, tokens, every head, and the patterns of the heads asked for.
 
@@ -30,22 +29,16 @@ def as_json(
     found: dict[str, Any] = {
         "model": record.model,
         "text": record.text,
-        "tokens": _tokens(record.layers[next(iter(record.layers))].queries),
+        "tokens": _tokens(record.sides[0]),
         "heads": [_head(summary) for summary in summaries],
         "verified": record.verified,
     }
-    decoders = [layer for id, layer in record.layers.items() if id.stream == "cross"]
-    if decoders:
-        found["target_tokens"] = _tokens(decoders[0].queries)
+    if len(record.sides) > 1:
+        found["target_tokens"] = _tokens(record.sides[1])
     if heads:
         found["patterns"] = {str(id): record.weights(id).round(6).tolist() for id in heads}
-    if word is not None:
-        layer = next(iter(record.layers.values()))
-        found["word"] = [
-            {"text": place.text, "start": place.start, "end": place.end, "note": note}
-            | {"looks": _looks(record, place)}
-            for place, note in find_words(record.text, layer.queries.words, word)
-        ]
+    if places:
+        found["word"] = [_place(record, place) for place in places]
     return found
 
 
@@ -87,8 +80,9 @@ def _head(summary: HeadSummary) -> dict[str, Any]:
     }
 
 
-def _looks(record: Record, place: Any) -> list[dict[str, Any]]:
-    return [
+def _place(record: Record, place: Place) -> dict[str, Any]:
+    word = place.word
+    looks = [
         {
             "head": str(look.head),
             "first": None if look.first is None else round(look.first, 6),
@@ -96,3 +90,5 @@ def _looks(record: Record, place: Any) -> list[dict[str, Any]]:
         }
         for look in looks_of(record, place)
     ]
+    at = {"text": word.text, "start": word.start, "end": word.end, "note": place.note}
+    return at | {"looks": looks}

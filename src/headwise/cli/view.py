@@ -18,8 +18,8 @@ from headwise.see.looking import look
 from headwise.see.record import Record
 from headwise.see.summary import HeadSummary, summarise
 from headwise.see.telling import telling
-from headwise.see.wording import looks_of
-from headwise.see.words import RULE, Word, find_words, to_words
+from headwise.see.wording import Place, looks_of, places_of
+from headwise.see.words import RULE, to_words
 from headwise.show.terminal import (
     Stack,
     WordRow,
@@ -29,8 +29,6 @@ from headwise.show.terminal import (
     seen_by,
     word_table,
 )
-
-Place = tuple[Word, str | None]
 
 _LONG = 256
 """From this many tokens on, progress is shown."""
@@ -75,13 +73,13 @@ def show(view: View) -> None:
     with _progress(len(view.text) // 3, "reading") as tick:
         record = look(model, view.text, target=view.target, progress=tick)
     chosen = _chosen(record, view)
-    places = [] if view.word is None else _places(record, view.word)
+    places = [] if view.word is None else places_of(record, view.word)
     with _progress(len(record.tokens), "comparing heads") as tick:
         summaries = summarise(record, progress=tick)
     notes = {} if chosen else _telling_notes(record, summaries, view.top)
     maps = [_map(record, id, summaries, notes, view.by_words) for id in chosen or list(notes)]
     if view.json is not None:
-        write_json(as_json(record, summaries, chosen, view.word), view.json)
+        write_json(as_json(record, summaries, chosen, places), view.json)
     if view.json is None or str(view.json) != "-":
         _print(view, record, summaries, maps, places)
     for path in view.pictures:
@@ -98,12 +96,6 @@ def _chosen(record: Record, view: View) -> list[HeadId]:
     for id in found:
         record.layer_of(id)
     return list(dict.fromkeys(found))
-
-
-def _places(record: Record, word: str) -> list[Place]:
-    """Where the word stands, with a note where its tokens hold more; a word not there is an error."""
-    layer = next(iter(record.layers.values()))
-    return list(find_words(layer.queries.text, layer.queries.words, word))
 
 
 def _telling_notes(
@@ -182,13 +174,15 @@ def _print_word(
     console: Console, record: Record, places: Sequence[Place], renormalise: bool, colour: bool
 ) -> None:
     """A table for each place the word stands at."""
-    for number, (word, note) in enumerate(places, 1):
-        if note is not None:
-            console.print(note, markup=False)
-        title = word.text if len(places) == 1 else f"{word.text} ({number} of {len(places)})"
+    for number, place in enumerate(places, 1):
+        if place.note is not None:
+            console.print(place.note, markup=False)
+        title = place.word.text
+        if len(places) > 1:
+            title += f" ({number} of {len(places)})"
         rows = [
             WordRow(look.head, look.looks_at, look.first)
-            for look in looks_of(record, word, renormalise=renormalise)
+            for look in looks_of(record, place, renormalise=renormalise)
         ]
         table = word_table(
             rows[:_WORD_ROWS],

@@ -95,6 +95,15 @@ class Record:
         """The tokens of the text, of the first stream."""
         return next(iter(self.layers.values())).queries.tokens
 
+    @property
+    def sides(self) -> list[Side]:
+        """The texts that look: one, or in an encoder-decoder the source and the target."""
+        found: list[Side] = []
+        for layer in self.layers.values():
+            if all(layer.queries.tokens != side.tokens for side in found):
+                found.append(layer.queries)
+        return found
+
     def heads(self) -> list[HeadId]:
         """All heads, in order."""
         return [id.head(h) for id, layer in self.layers.items() for h in range(layer.num_heads)]

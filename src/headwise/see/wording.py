@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from headwise.names import HeadId
-from headwise.see.record import LayerRecord, Record
-from headwise.see.words import Word, to_words
+from headwise.names import HeadId, TextError
+from headwise.see.record import LayerRecord, Record, Side
+from headwise.see.words import Word, find_words, to_words
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,47 @@ class WordLook:
     """The strongest weight on a word other than the first token and the word itself."""
 
 
-def looks_of(record: Record, word: Word, *, renormalise: bool = False) -> list[WordLook]:
-    """What `word` looks at in every head that reads its text, the head with the strongest look first.
+@dataclass(frozen=True)
+class Place:
+    """Where a word that was asked for stands; `note` says so where its tokens hold more than it."""
+
+    word: Word
+    side: Side
+    note: str | None
+
+
+def places_of(record: Record, wanted: str) -> list[Place]:
+    """Where `wanted` stands in the text, and in an encoder-decoder in the target too.
+
+    Raises:
+        TextError: nowhere.
+    """
+    found: list[Place] = []
+    missing: TextError | None = None
+    for side in record.sides:
+        try:
+            words = find_words(side.text, side.words, wanted)
+        except TextError as error:
+            missing = missing or error
+        else:
+            found.extend(Place(word, side, note) for word, note in words)
+    if missing is not None and not found:
+        raise missing
+    return found
+
+
+def looks_of(record: Record, place: Place, *, renormalise: bool = False) -> list[WordLook]:
+    """What a word looks at in every head that reads its text, the head with the strongest look first.
 
     Args:
         record: of one text.
-        word: one of its words (`words.find_words`).
+        place: one of its words (`places_of`).
         renormalise: give shares of what is left beside the first token, instead of the weights.
     """
-    first_layer = next(iter(record.layers.values()))
     found: list[WordLook] = []
     for layer in record.layers.values():
-        if layer.queries.tokens == first_layer.queries.tokens:
-            found.extend(_layer_looks(layer, word, renormalise))
+        if layer.queries.tokens == place.side.tokens:
+            found.extend(_layer_looks(layer, place.word, renormalise))
     return sorted(found, key=lambda look: -look.strength)
 
 
