@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -31,12 +32,12 @@ def as_json(
         "text": record.text,
         "tokens": _tokens(record.sides[0]),
         "heads": [_head(summary) for summary in summaries],
-        "verified": record.verified,
+        "verified": _number(record.verified, 12),
     }
     if len(record.sides) > 1:
         found["target_tokens"] = _tokens(record.sides[1])
     if heads:
-        found["patterns"] = {str(id): record.weights(id).round(6).tolist() for id in heads}
+        found["patterns"] = {str(id): _rows(record, id) for id in heads}
     if places:
         found["word"] = [_place(record, place) for place in places]
     return found
@@ -48,7 +49,7 @@ def write_json(found: dict[str, Any], path: Path) -> None:
     Raises:
         OutputError: the file cannot be written; an older one stays as it was.
     """
-    text = json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+    text = json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
     if str(path) == "-":
         sys.stdout.write(text)
         return
@@ -62,6 +63,15 @@ def write_json(found: dict[str, Any], path: Path) -> None:
         raise OutputError(f"{path} cannot be written: {error.strerror}") from None
 
 
+def _number(x: float, digits: int = 6) -> float | None:
+    """A number as JSON can hold it: null where the model has made a NaN or an infinity."""
+    return round(x, digits) if math.isfinite(x) else None
+
+
+def _rows(record: Record, id: HeadId) -> list[list[float | None]]:
+    return [[_number(weight) for weight in row] for row in record.weights(id).tolist()]
+
+
 def _tokens(side: Side) -> list[dict[str, Any]]:
     return [{"text": t.text, "start": t.start, "end": t.end} for t in side.tokens]
 
@@ -70,12 +80,12 @@ def _head(summary: HeadSummary) -> dict[str, Any]:
     return {
         "id": str(summary.id),
         "does": summary.does,
-        "mass": round(summary.mass, 6),
+        "mass": _number(summary.mass),
         "top": [
-            {"query": cell.query, "key": cell.key, "weight": round(cell.weight, 6)}
+            {"query": cell.query, "key": cell.key, "weight": _number(cell.weight)}
             for cell in summary.top
         ],
-        "masses": {rule: round(mass, 6) for rule, mass in summary.masses.items()},
+        "masses": {rule: _number(mass) for rule, mass in summary.masses.items()},
         "kv_group": summary.kv_group,
     }
 
@@ -85,8 +95,8 @@ def _place(record: Record, place: Place) -> dict[str, Any]:
     looks = [
         {
             "head": str(look.head),
-            "first": None if look.first is None else round(look.first, 6),
-            "looks_at": [[text, round(weight, 6)] for text, weight in look.looks_at],
+            "first": None if look.first is None else _number(look.first),
+            "looks_at": [[text, _number(weight)] for text, weight in look.looks_at],
         }
         for look in looks_of(record, place)
     ]
