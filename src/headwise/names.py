@@ -93,7 +93,9 @@ class HeadId:
     layer: int
     head: int
 
-    _FORM: ClassVar[re.Pattern[str]] = re.compile(r"(?:([A-Za-z_][A-Za-z_0-9]*)\.)?(\d+)\.(\d+)")
+    _FORM: ClassVar[re.Pattern[str]] = re.compile(
+        r"(?:([A-Za-z_][A-Za-z_0-9]*)\.)?([0-9]+)\.([0-9]+)"
+    )
 
     def __str__(self) -> str:
         return f"{self.layer_id}.{self.head}"
@@ -112,7 +114,7 @@ class HeadId:
         """
         if isinstance(text, HeadId):
             return text
-        match = cls._FORM.fullmatch(text.strip())
+        match = cls._FORM.fullmatch(text.strip()) if isinstance(text, str) else None
         if match is None:
             raise HeadError(
                 f"{text!r} is not a head id; write layer.head, for instance 18.6 or cross.0.2"

@@ -97,3 +97,21 @@ def test_queries_beyond_the_keys(mask, queries, offset):
     z = attend(q, k, v, mask, query_offset=offset)
     assert not z[blind].any()
     assert z.isfinite().all()
+
+
+@pytest.mark.parametrize("mask", [None, masks.causal(), masks.padding(lengths=[4])])
+@pytest.mark.parametrize("asked", [{}, {"return_pattern": True}, {"softcap": 3.0}])
+def test_a_bias_of_minus_infinity_blinds_a_row_on_every_path(mask, asked):
+    q, k, v = (torch.randn(1, 2, 5, 4, requires_grad=True) for _ in range(3))
+    bias = torch.zeros(1, 1, 5, 5)
+    bias[:, :, 2] = -torch.inf
+    bias[:, :, 3, 1] = -torch.inf
+    out = attend(q, k, v, mask, bias=bias, **asked)
+    z = out[0] if isinstance(out, tuple) else out
+    assert (z[:, :, 2] == 0).all()
+    if isinstance(out, tuple):
+        assert (out[1][:, :, 2] == 0).all()
+        assert (out[1][:, :, 3, 1] == 0).all()
+        torch.testing.assert_close(z, attend(q, k, v, mask, bias=bias))
+    grads = torch.autograd.grad(z.sum(), (q, k, v))
+    assert all(grad.isfinite().all() for grad in grads)

@@ -179,3 +179,50 @@ def test_whole_numbers_of_numpy_are_numbers():
     assert seen.equal(masks.window(2, ahead=1).dense(4, 4))
     assert masks.prefix(np.int64(2)).dense(1, 3)[0, 0].tolist() == [[True, True, False]]
     assert masks.padding(lengths=np.array([1, 2])).dense(1, 2).shape == (2, 1, 1, 2)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: masks.prefix([-1, 2]), MaskError, ["at least 0", "[-1, 2]"]),
+        (lambda: masks.padding(lengths=[-1]), MaskError, ["at least 0", "[-1]"]),
+        (lambda: masks.window(10**30), MaskError, ["window(n)", "at most"]),
+        (lambda: masks.causal().dense(-1, 3), MaskError, ["query_len=-1"]),
+        (
+            lambda: attended(bias=torch.ones(5, 5).tril().bool()[None, None]),
+            MaskError,
+            ["masks.tensor"],
+        ),
+        (
+            lambda: attended(bias=torch.ones(1, 1, 5, 5).long()),
+            MaskError,
+            ["floating point", "int64"],
+        ),
+        (lambda: attended(bias=1.0), ShapeError, ["bias", "came float"]),
+        (lambda: attended(sink=1.0), ShapeError, ["sink", "came float"]),
+        (lambda: attended(gate=[1.0, 1.0]), ShapeError, ["gate", "came list"]),
+        (lambda: attended(dropout=-1.0), ConfigError, ["0 to 1", "-1"]),
+        (
+            lambda: attend(np.ones((1, 2, 5, 4)), X, X),
+            ShapeError,
+            ["q must be a torch tensor", "ndarray"],
+        ),
+        (lambda: attend(X.double(), X, X), ShapeError, ["one dtype", "float64"]),
+    ],
+)
+def test_what_a_newcomer_typed(make, error, words):
+    with pytest.raises(error) as raised:
+        make()
+    assert all(word in str(raised.value) for word in words), raised.value
+
+
+def test_a_prefix_of_numpy_numbers_is_one_per_sequence():
+    assert masks.prefix(np.array([1, 2])).dense(3, 3).shape == (2, 1, 3, 3)
+
+
+X = torch.randn(1, 2, 5, 4)
+
+
+def attended(**extras):
+    return attend(X, X, X, **extras)

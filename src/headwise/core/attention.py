@@ -21,7 +21,7 @@ from torch import Tensor
 from headwise.core.bands import chunked
 from headwise.core.masks import Mask
 from headwise.core.masks import positions as positions_of
-from headwise.core.scores import Scores, mix
+from headwise.core.scores import Scores, mix, open_rows
 from headwise.names import ConfigError, MaskError, ShapeError
 
 __all__ = ["Observer", "attend"]
@@ -106,11 +106,12 @@ def attend(
 
     Raises:
         ShapeError: shapes that do not fit.
-        MaskError: a mask that is no Mask, too short, or made for another batch or number of heads.
-        ConfigError: a softcap of 0 or below.
+        MaskError: a mask that is no Mask, too short, or made for another batch or number of heads; a
+            bias that is not floating point.
+        ConfigError: a softcap of 0 or below, a dropout outside 0 to 1.
     """
     _check(q, k, v)
-    _check_extras(q, k, mask, bias, softcap, sink)
+    _check_extras(q, k, mask, bias, softcap, sink, dropout)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     offset = k.shape[-2] - q.shape[-2] if query_offset is None else query_offset
     pattern = None
@@ -127,6 +128,10 @@ def attend(
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        _require_tensor(name, x)
+    if not q.dtype == k.dtype == v.dtype:
+        raise ShapeError(f"q, k and v must have one dtype, came {q.dtype}, {k.dtype}, {v.dtype}")
     came = f"came {list(q.shape)}, {list(k.shape)}, {list(v.shape)}"
     if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
         raise ShapeError(f"q, k and v must be [batch, heads, length, head_dim], {came}")
@@ -146,10 +151,18 @@ def _check_extras(
     bias: Tensor | None,
     softcap: float | None,
     sink: Tensor | None,
+    dropout: float,
 ) -> None:
     shape = (*q.shape[:3], k.shape[2])
     if mask is not None:
         _check_mask(mask, q)
+    if bias is not None:
+        _require_tensor("bias", bias)
+        if not bias.is_floating_point():
+            raise MaskError(
+                f"bias is added to the scores and must be floating point, came {bias.dtype}; "
+                "who may attend is a mask: masks.tensor(bool tensor)"
+            )
     if bias is not None and not (_fits(bias, shape) and bias.shape[-1] == shape[-1]):
         raise ShapeError(
             f"bias must be [batch, head, query, key] = {list(shape)}, with 1 for batch, head or query "
@@ -157,8 +170,18 @@ def _check_extras(
         )
     if softcap is not None and not softcap > 0:
         raise ConfigError(f"softcap must be above 0, came {softcap}; for none pass None")
-    if sink is not None and sink.shape != shape[1:2]:
+    if not 0.0 <= dropout <= 1.0:
+        raise ConfigError(f"dropout must be from 0 to 1, came {dropout}")
+    if sink is None:
+        return
+    _require_tensor("sink", sink)
+    if sink.shape != shape[1:2]:
         raise ShapeError(f"sink must be one logit per head, [{shape[1]}], came {list(sink.shape)}")
+
+
+def _require_tensor(name: str, x: object) -> None:
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"{name} must be a torch tensor, came {type(x).__name__}")
 
 
 def _check_mask(mask: Mask, q: Tensor) -> None:
@@ -182,6 +205,7 @@ def _fits(x: Tensor, shape: Sequence[int]) -> bool:
 
 def _spread(gate: Tensor, z: Tensor) -> Tensor:
     """The gate with axes to multiply z [batch, head, query, v_dim]."""
+    _require_tensor("gate", gate)
     whole = gate[None] if gate.dim() == 1 else gate
     dims = whole.dim()
     if dims in (2, 3) and _fits(whole, z.shape[:dims]) and whole.shape[1] == z.shape[1]:
@@ -266,6 +290,7 @@ def _dense(
         attn_mask = bias.to(q.dtype)
         if allowed is not None:
             attn_mask = attn_mask.masked_fill(~allowed, float("-inf"))
+        attn_mask, blind = open_rows(attn_mask, blind)
     groups = q.shape[1] // k.shape[1]
     takes_groups = q.device.type == "cpu"  # no other fused kernel takes groups and a mask together
     if groups > 1 and not takes_groups:

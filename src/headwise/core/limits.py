@@ -54,7 +54,7 @@ class Real:
         return self.real.shape[0], 1
 
     def describe(self) -> str:
-        return f"padding(key_padding_mask={list(self.real.shape)})"
+        return f"padding(key_padding_mask=bool{list(self.real.shape)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class SameDocument:
         return common((part.shape[0], 1) for part in parts)
 
     def describe(self) -> str:
-        return f"documents({list(self.ids.shape)})"
+        return f"documents(ids{list(self.ids.shape)})"
 
 
 Limit = Lengths | Real | SameDocument

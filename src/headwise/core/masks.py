@@ -42,6 +42,9 @@ __all__ = ["Mask", "causal", "documents", "full", "padding", "prefix", "tensor",
 
 Form = Literal["full", "causal", "chunked", "dense"]
 
+_MOST = 2**31
+"""No window or prefix is longer than this."""
+
 
 @dataclass(frozen=True, eq=False)
 class Mask:
@@ -96,6 +99,10 @@ class Mask:
                 different numbers of sequences or heads.
         """
         self.extent()
+        if query_len < 0 or key_len < 0:
+            raise MaskError(
+                f"lengths must be at least 0, came query_len={query_len}, key_len={key_len}"
+            )
         offset = key_len - query_len if query_offset is None else query_offset
         q, k = positions(query_len, key_len, offset, device)
         return self.bound(query_len, key_len, offset).see(q, k)
@@ -167,7 +174,7 @@ def prefix(n: SupportsIndex | Int[Tensor, " batch"] | Sequence[int]) -> Mask:
 
     `causal() | prefix(n)` is a prefix language model.
     """
-    if isinstance(n, SupportsIndex) and not isinstance(n, Tensor):
+    if isinstance(n, SupportsIndex) and not getattr(n, "ndim", 0) and not isinstance(n, Tensor):
         return Mask(Prefix(_count("prefix(n)", n, at_least=0)))
     return Mask(Prefix(_whole_numbers(n, "prefix(n)", dims=1)))
 
@@ -273,12 +280,15 @@ def _require_bool(x: object, what: str, hint: str) -> None:
 
 def _count(what: str, n: SupportsIndex, at_least: int) -> int:
     """n as an int (numpy's whole numbers too), checked."""
-    if not isinstance(n, SupportsIndex) or isinstance(n, bool | Tensor) or index(n) < at_least:
-        raise MaskError(f"{what} takes a whole number of at least {at_least}, came {n!r}")
+    whole = isinstance(n, SupportsIndex) and not isinstance(n, bool | Tensor)
+    if not whole or not at_least <= index(n) <= _MOST:
+        raise MaskError(
+            f"{what} takes a whole number of at least {at_least} (at most {_MOST}), came {n!r}"
+        )
     return index(n)
 
 
-def _whole_numbers(x: Tensor | Sequence[int], what: str, dims: int | None) -> Tensor:
+def _whole_numbers(x: object, what: str, dims: int | None) -> Tensor:
     """x as an int64 tensor; [position] becomes [1, position] where dims is None."""
     try:
         numbers = torch.as_tensor(x)
@@ -293,6 +303,9 @@ def _whole_numbers(x: Tensor | Sequence[int], what: str, dims: int | None) -> Te
     if numbers.dim() != (dims or 2):
         wanted = "[batch]" if dims else "[position] or [batch, position]"
         raise MaskError(f"{what} takes {wanted}, came {list(numbers.shape)}")
+    on_cpu = numbers.device.type == "cpu"  # elsewhere looking at the numbers would stop the device
+    if dims and on_cpu and bool((numbers < 0).any()):
+        raise MaskError(f"{what} takes numbers of at least 0, came {numbers.tolist()}")
     return numbers.long()
 
 

@@ -167,7 +167,7 @@ class Given:
         return self.allowed.shape[0], self.allowed.shape[1]
 
     def describe(self) -> str:
-        return f"tensor({list(self.allowed.shape)})"
+        return f"tensor(bool{list(self.allowed.shape)})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,7 @@ class Scores:
         if allowed is not None:
             allowed = _part(allowed, first, last, 0, stop - start)
         sink = None if self.sink is None else self.sink[first:last].to(dtype)
-        return _softmax(scores, allowed, sink)
+        return _softmax(scores, allowed, sink, biased=self.bias is not None)
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Row ranges that cover all queries, each of at most BLOCK_CELLS cells over all heads (or of one row)."""
@@ -128,14 +128,25 @@ def _part(x: Tensor, first: int, last: int, start: int, stop: int) -> Tensor:
     return x[:, :, start:stop] if x.shape[2] > 1 else x
 
 
-def _softmax(scores: Tensor, allowed: Tensor | None, sink: Tensor | None) -> Tensor:
-    some = None
+def _softmax(
+    scores: Tensor, allowed: Tensor | None, sink: Tensor | None, *, biased: bool
+) -> Tensor:
+    """The softmax of the allowed scores; a row without any, by the mask or a bias of -inf, is 0."""
+    blind = None
     if allowed is not None:
-        some = allowed.any(-1, keepdim=True)
-        scores = scores.masked_fill(~allowed & some, float("-inf"))
+        blind = ~allowed.any(-1, keepdim=True)
+        scores = scores.masked_fill(~(allowed | blind), float("-inf"))
+    if biased:
+        scores, blind = open_rows(scores, blind)
     if sink is None:
         pattern = scores.softmax(-1)
     else:
         column = sink.view(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
         pattern = torch.cat([scores, column], -1).softmax(-1)[..., :-1]
-    return pattern if some is None else pattern.masked_fill(~some, 0.0)
+    return pattern if blind is None else pattern.masked_fill(blind, 0.0)
+
+
+def open_rows(scores: Tensor, blind: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The scores with rows that are all -inf set to 0, and these rows added to the blind ones."""
+    closed = scores.isneginf().all(-1, keepdim=True)
+    return scores.masked_fill(closed, 0.0), closed if blind is None else blind | closed
