@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from torch import nn
 import headwise as hw
 from headwise.core.scores import mix
 from headwise.core.taps import Tap, tap_of, tapped
-from headwise.names import HeadError, ModelError, OutputError, TextError
+from headwise.names import HeadError, LayerId, ModelError, OutputError, TextError
+from headwise.nn import EncoderDecoder, TransformerConfig
 from headwise.see import batches
 from headwise.see.looking import recording
 from headwise.see.record import verify
@@ -337,3 +339,37 @@ def test_a_path_that_cannot_be_written_keeps_the_old_file(
         hw.look(bytes_model, "other").save(old)
     assert old.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_look_says_what_it_takes(bytes_model: hw.Model) -> None:
+    with pytest.raises(ModelError, match=r"from load\(...\), came Linear"):
+        hw.look(torch.nn.Linear(2, 2), "a")  # type: ignore[call-overload]
+    with pytest.raises(TextError, match="a list of texts or a batch, came int"):
+        hw.look(bytes_model, 3)  # type: ignore[call-overload]
+    with pytest.raises(HeadError, match="3 is not a head id"):
+        hw.look(bytes_model, "a b").weights(3)  # type: ignore[arg-type]
+
+
+def test_a_record_prints_in_one_line(bytes_model: hw.Model) -> None:
+    record = hw.look(bytes_model, "a b")
+    assert re.fullmatch(
+        r"Record\('\w+', [34] tokens, 12 heads, verified [0-9.]+e-\d+\)", repr(record)
+    )
+    assert "\n" not in repr(record.layers)
+
+
+def test_a_layer_that_is_not_there(bytes_model: hw.Model) -> None:
+    record = hw.look(bytes_model, "a b")
+    assert record.layer(LayerId("", 1)).id == LayerId("", 1)
+    with pytest.raises(HeadError, match="there is no layer 30: the model's layers are 0 to 1"):
+        record.layer(LayerId("", 30))
+
+
+def test_our_own_names_for_a_batch() -> None:
+    config = TransformerConfig(vocab_size=30, d_model=24, num_layers=1, num_heads=4, d_ff=32)
+    model = hw.load(EncoderDecoder(config))
+    source, target = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 9]])
+    (ours,) = hw.look(model, {"source_ids": source, "target_ids": target})
+    (theirs,) = hw.look(model, {"input_ids": source, "decoder_input_ids": target})
+    assert (ours.weights("cross.0.3") == theirs.weights("cross.0.3")).all()

@@ -28,6 +28,8 @@ _PER_TOKEN = ("input_ids", "token_type_ids", "mm_token_type_ids")
 _NO_TEXT = re.compile(r"vision|visual|image|pixel|audio|speech", re.IGNORECASE)
 """Towers whose positions are no tokens, however many there are."""
 
+_OTHER_NAMES = {"ids": "input_ids", "source_ids": "input_ids", "target_ids": "decoder_input_ids"}
+
 _MOST_WRITTEN = 64
 """How many tokens an encoder-decoder may write when no target is given."""
 
@@ -99,7 +101,11 @@ def batches_of(
 
 
 def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:
-    """A transformers batch; rows of ids are packed to the right-padded form unless positions come along."""
+    """A transformers batch; rows of ids are packed to the right-padded form unless positions come along.
+
+    The names of our own blocks' arguments serve as well.
+    """
+    inputs = {_OTHER_NAMES.get(name, name): value for name, value in inputs.items()}
     ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
     _check_ids(ids, mask)
     if ids is None or "position_ids" in inputs:

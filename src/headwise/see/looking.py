@@ -60,6 +60,15 @@ def look(
         TextError: a text that is empty or longer than the model's context.
         ModelError: a model without a tokenizer given text, or one none of whose heads fired.
     """
+    if not isinstance(model, Model):
+        raise ModelError(
+            f"look takes a model from load(...), came {type(model).__name__}; "
+            "wrap a module of yours as load(module, tokenizer=...)"
+        )
+    if not isinstance(inputs, str | list | tuple | Mapping):
+        raise TextError(
+            f"look takes a text, a list of texts or a batch, came {type(inputs).__name__}"
+        )
     if target is not None and not model.encoder_decoder:
         raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
     if isinstance(inputs, Mapping):

@@ -32,6 +32,9 @@ class Side:
     text: str
     tokens: tuple[Token, ...]
 
+    def __repr__(self) -> str:
+        return f"Side({len(self.tokens)} tokens)"
+
     @property
     def words(self) -> tuple[Word, ...]:
         """The words of this side."""
@@ -47,6 +50,10 @@ class LayerRecord:
     queries: Side
     keys: Side
     verified: float
+
+    def __repr__(self) -> str:
+        _, heads, queries, keys = self.scores.shape
+        return f"LayerRecord({self.id}, {heads} heads, {queries} x {keys} tokens)"
 
     @property
     def num_heads(self) -> int:
@@ -79,6 +86,12 @@ class Record:
     model: str
     layers: Mapping[LayerId, LayerRecord]
 
+    def __repr__(self) -> str:
+        tokens, heads = len(self.tokens), len(self.heads())
+        return (
+            f"Record({self.model!r}, {tokens} tokens, {heads} heads, verified {self.verified:.1e})"
+        )
+
     @property
     def verified(self) -> float:
         """Largest difference of recomputed from actual head outputs; NaN where a layer has NaNs."""
@@ -108,6 +121,16 @@ class Record:
         """All heads, in order."""
         return [id.head(h) for id, layer in self.layers.items() for h in range(layer.num_heads)]
 
+    def layer(self, id: LayerId) -> LayerRecord:
+        """The record of one layer.
+
+        Raises:
+            HeadError: the model has no such layer.
+        """
+        if id not in self.layers:
+            raise HeadError(f"there is no layer {id}: {self._known_layers()}")
+        return self.layers[id]
+
     def layer_of(self, head: HeadId) -> LayerRecord:
         """The layer a head is in.
 
@@ -116,16 +139,19 @@ class Record:
         """
         layer = self.layers.get(head.layer_id)
         if layer is None:
-            streams = {id.stream: "" for id in self.layers}
-            last = {s: max(id.layer for id in self.layers if id.stream == s) for s in streams}
-            known = ", ".join(f"{LayerId(s, 0)} to {LayerId(s, n)}" for s, n in last.items())
-            raise HeadError(f"there is no head {head}: the model's layers are {known}")
+            raise HeadError(f"there is no head {head}: {self._known_layers()}")
         if head.head >= layer.num_heads:
             raise HeadError(
                 f"there is no head {head}: layer {layer.id} has the heads "
                 f"{layer.id.head(0)} to {layer.id.head(layer.num_heads - 1)}"
             )
         return layer
+
+    def _known_layers(self) -> str:
+        streams = dict.fromkeys(id.stream for id in self.layers)
+        last = {s: max(id.layer for id in self.layers if id.stream == s) for s in streams}
+        spans = ", ".join(f"{LayerId(s, 0)} to {LayerId(s, n)}" for s, n in last.items())
+        return f"the model's layers are {spans}"
 
     def weights(self, head: str | HeadId) -> Float[np.ndarray, "query key"]:
         """The pattern of one head: row q is what token q looks at, and sums to 1 (0 if it may see nothing)."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from headwise.names import HeadId, TextError
 from headwise.see.record import LayerRecord, Record, Side
-from headwise.see.words import Word, find_words, to_words
+from headwise.see.words import Word, find_words, numbered, to_words
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def looks_of(record: Record, place: Place, *, renormalise: bool = False) -> list
 
 def _layer_looks(layer: LayerRecord, word: Word, renormalise: bool) -> list[WordLook]:
     keys = layer.keys.words
-    names = _numbered(keys)
+    names = numbered([key.text for key in keys])
     own_text = layer.own_text
     with torch.no_grad():
         rows = layer.scores.rows(word.first, word.last)[0].double().cpu().numpy()
@@ -102,14 +100,3 @@ def _layer_looks(layer: LayerRecord, word: Word, renormalise: bool) -> list[Word
             )
         )
     return looks
-
-
-def _numbered(words: Sequence[Word]) -> list[str]:
-    """The words' texts, those that stand more than once with their number: `the#2`."""
-    total = Counter(word.text for word in words)
-    seen: Counter[str] = Counter()
-    names = []
-    for word in words:
-        seen[word.text] += 1
-        names.append(f"{word.text}#{seen[word.text]}" if total[word.text] > 1 else word.text)
-    return names

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -109,6 +110,17 @@ def to_words(
         np.add.reduceat(to, [word.first for word in queries], axis=0) / counts[:, None]
     )
     return means
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """The names, those that stand more than once with their number: `the#2`."""
+    total = Counter(names)
+    seen: Counter[str] = Counter()
+    told = []
+    for name in names:
+        seen[name] += 1
+        told.append(f"{name}#{seen[name]}" if total[name] > 1 else name)
+    return told
 
 
 def _borders(text: str) -> list[int]:
