@@ -51,10 +51,23 @@ def test_the_same_character_twice_is_numbered_twice() -> None:
         ("New York", "New York"),
         ("\u200d", "U+200D"),
         ("", "∅"),
+        ("\U0001f3fd", "U+1F3FD"),
+        (" \U0001f3fd", "U+1F3FD"),
+        ("\u200d\ufe0f", "U+200D U+FE0F"),
+        ("\u0301", "U+0301"),
+        ("👩\U0001f3fd", "👩\U0001f3fd"),
+        ("e\u0301", "e\u0301"),
+        ("^", "^"),
     ],
 )
 def test_labels(token: str, label: str) -> None:
     assert Token(0, token, 0, len(token)).label == label
+
+
+def test_the_byte_pieces_of_a_modifier_are_named_and_keep_its_characters() -> None:
+    tokens = tokenize(BYTES, "👍\U0001f3fd")
+    assert labels(tokens)[4:] == [f"U+1F3FD·{piece}" for piece in (1, 2, 3, 4)]
+    assert [token.text for token in tokens[4:]] == ["\U0001f3fd"] * 4
 
 
 @settings(max_examples=100, deadline=None)

@@ -15,11 +15,12 @@ from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontEntry
 from matplotlib.image import imread
+from rich.color import Color, ColorSystem
 
 from headwise.names import HeadId, OutputError, ShapeError
 from headwise.see.summary import DOES, HeadSummary
 from headwise.show.fonts import MissingGlyphWarning, families_for
-from headwise.show.palette import KINDS, hex_of, kind_shade, scale_top, weight_shade
+from headwise.show.palette import KINDS, PAPER, hex_of, kind_shade, scale_top, weight_shade
 from headwise.show.picture_labels import width_of, wrapped
 from headwise.show.pictures import DPI, HeadPicture, draw_grid, draw_maps, save
 
@@ -108,6 +109,36 @@ def test_labels_do_not_run_into_each_other(count: int) -> None:
         assert all(end <= start + 1 for (_, end), (start, _) in itertools.pairwise(spans))
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("labels", [["a"], ["שלום", "לעולם", "יפה"], ["w"] * 12, ["w"] * 90])
+def test_nothing_is_cut_and_the_legend_stands_above_the_last_map(
+    labels: list[str], count: int, tmp_path: Path
+) -> None:
+    figure = draw_maps([picture(labels, f"{head}.0") for head in range(count)], caption="c")
+    save(figure, tmp_path / "p.png")
+    image = imread(tmp_path / "p.png")
+    for edge in (image[:3], image[-3:], image[:, :3], image[:, -3:]):
+        assert edge.min() == 1.0, "nothing reaches the edge"
+    legends = [axes.get_legend() for axes in figure.axes if axes.get_legend() is not None]
+    assert len(legends) == (len(labels) > 1)
+    figure.draw_without_rendering()
+    for legend in legends:
+        axes, inch = legend.axes, figure.dpi
+        key, title = legend.get_window_extent(), axes.title.get_window_extent()
+        assert key.x1 == pytest.approx(axes.bbox.x1, abs=0.02 * inch)
+        assert title.y1 <= key.y0 <= title.y1 + 0.2 * inch
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (12, 12), (3, 12), (12, 3)])
+def test_the_colour_bar_stands_as_high_as_the_map_beside_it(shape: tuple[int, int]) -> None:
+    head = HeadPicture("0.0", np.full(shape, 0.5), ["q"] * shape[0], ["k"] * shape[1])
+    figure = draw_maps([head], caption="c")
+    figure.draw_without_rendering()
+    axes, bar = (one.bbox for one in figure.axes)
+    assert bar.height == pytest.approx(axes.height, rel=0.05)
+    assert 0 < bar.x0 - axes.x1 < 0.3 * figure.dpi
+
+
 def test_several_heads_share_one_scale_and_stand_in_their_own_panels(tmp_path: Path) -> None:
     heads = [picture(WORDS, title) for title in ("13.8", "21.6", "16.0", "18.6", "0.1")]
     figure = draw_maps(heads, caption="c")
@@ -132,6 +163,30 @@ def test_the_grid_paints_every_head_once_and_counts_the_kinds(tmp_path: Path) ->
     svg = svg_of(figure, tmp_path)
     for text in ("encoder", "cross", "no such head", "P previous (7)"):
         assert text in texts_of(svg)
+
+
+def test_first_is_quiet_and_no_other_kind_is_taken_for_it() -> None:
+    """It is nearest to the paper, and lighter than all: this holds in grey and for any eye."""
+
+    def light(shade: tuple[int, int, int]) -> float:
+        return float(np.dot(shade, (0.299, 0.587, 0.114)))
+
+    def indexed(shade: tuple[int, int, int]) -> Color:
+        return Color.from_rgb(*shade).downgrade(ColorSystem.EIGHT_BIT)
+
+    def far(shade: tuple[int, int, int]) -> float:
+        return float(np.linalg.norm(np.subtract(PAPER, shade)))
+
+    masses = np.linspace(1 / 3, 1, 50)
+    first = [kind_shade(KINDS["first"], mass) for mass in masses]
+    for does in set(DOES) - {"first"}:
+        others = [kind_shade(KINDS[does], mass) for mass in masses]
+        assert max(map(far, first)) < min(map(far, others))
+        assert min(map(light, first)) > max(map(light, others)) + 15
+        assert not set(map(indexed, first)) & set(map(indexed, others))
+    for shade in map(indexed, first):
+        red, green, blue = shade.get_truecolor()
+        assert red == green > blue, "ivory, never the grey of other or the rose of spread"
 
 
 def test_drawing_changes_no_global_setting() -> None:
@@ -191,7 +246,7 @@ def test_a_file_is_replaced_whole_never_written_into(tmp_path: Path) -> None:
 
 
 def test_missing_glyphs_are_told_once_with_what_to_install() -> None:
-    with pytest.warns(MissingGlyphWarning, match="图.*fonts-noto-cjk") as told:
+    with pytest.warns(MissingGlyphWarning, match="图.*placeholder signs.*fonts-noto-cjk") as told:
         families = families_for(["The", "图书馆", "书"], fonts=dejavu())
     assert len(told) == 1
     assert families == ["DejaVu Sans", "sans-serif"]

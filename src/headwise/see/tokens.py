@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -11,6 +12,7 @@ from headwise.hub.tokenizer import Tokenizer, special_tokens
 from headwise.names import TextError
 
 _INVISIBLE = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\u3000": "␣"}
+_SKIN_TONES = range(0x1F3FB, 0x1F400)
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,28 @@ class Token:
 
     @property
     def label(self) -> str:
-        """The token as shown: without surrounding space, `书·2` for the second byte piece of 书."""
-        text = "".join(map(_shown, self.text.strip() or self.text.replace(" ", "␣"))) or "∅"
+        """The token as shown: without surrounding space, `书·2` for the second byte piece of 书.
+
+        A text of nothing but marks that change another character (skin tones, joiners, accents)
+        has nothing to show by itself, and is named by its code points: `U+1F3FD`.
+        """
+        text = self.text.strip() or self.text.replace(" ", "␣")
+        alone = all(map(_is_modifier, text))
+        text = (" ".join(map(_code, text)) if alone else "".join(map(_shown, text))) or "∅"
         return text if self.part is None else f"{text}·{self.part[0]}"
 
 
 def _shown(c: str) -> str:
-    return _INVISIBLE.get(c) or (c if c.isprintable() else f"U+{ord(c):04X}")
+    return _INVISIBLE.get(c) or (c if c.isprintable() else _code(c))
+
+
+def _code(c: str) -> str:
+    return f"U+{ord(c):04X}"
+
+
+def _is_modifier(c: str) -> bool:
+    """Whether the character only changes another: a mark, a joiner, a skin tone."""
+    return unicodedata.category(c) in {"Mn", "Me", "Cf"} or ord(c) in _SKIN_TONES
 
 
 @runtime_checkable

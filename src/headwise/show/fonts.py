@@ -38,7 +38,7 @@ _PREFERRED = (
     "Noto Emoji",
 )
 _UNFIT = re.compile(r"Last ?Resort|cm[a-z]+10$|.*Color Emoji")
-"""Fonts of boxes, of mathematics in an encoding of its own, and of bitmaps that cannot be drawn."""
+"""Fonts of placeholder signs, of mathematics in an encoding of its own, and of bitmaps that cannot be drawn."""
 _ADVICE = {
     "CJK": "a Chinese font such as Noto Sans CJK (fonts-noto-cjk)",
     "HIRAGANA": "a Japanese font such as Noto Sans CJK (fonts-noto-cjk)",
@@ -50,7 +50,7 @@ _TOLD = 8
 
 
 class MissingGlyphWarning(UserWarning):
-    """Some characters of a picture have no font on this machine and show as boxes."""
+    """Some characters of a picture have no font on this machine and show as placeholder signs."""
 
 
 def families_for(texts: Iterable[str], fonts: Sequence[FontEntry] | None = None) -> list[str]:
@@ -124,6 +124,6 @@ def _words(missing: set[str]) -> str:
     )
     advice = dict.fromkeys(_ADVICE.get(script, _OTHER_ADVICE) for script in scripts)
     return (
-        f"no font on this machine draws {len(characters)} of the characters ({shown}), so boxes "
-        f"stand in the picture: install {' and '.join(advice)}"
+        f"no font on this machine draws {len(characters)} of the characters ({shown}), so "
+        f"placeholder signs stand in the picture: install {' and '.join(advice)}"
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +29,23 @@ from headwise.show.labels import one_line
 from headwise.show.palette import hex_of, scale_top, weight_shade
 from headwise.show.picture_grid import grid_figure
 from headwise.show.picture_labels import label_axis
-from headwise.show.picture_style import add_caption, hatch, hatched, new_figure, style
+from headwise.show.picture_style import (
+    add_caption,
+    add_hidden_key,
+    hatch,
+    new_figure,
+    no_glyph_warnings,
+    settle,
+    style,
+)
 
 __all__ = ["DPI", "HeadPicture", "draw_grid", "draw_maps", "save"]
 
 DPI = 220
 _VECTOR_LIMIT = 4096
 """Patterns of more cells than this are kept as an image inside the SVG, not as shapes."""
+_BAR_INCHES = 0.13
+"""Thickness of the colour bar."""
 _SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -125,8 +134,7 @@ def _unwritable(target: Path, error: OSError) -> str:
 def _write(figure: Figure, name: str, suffix: str) -> None:
     kept: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "headwise"}
     undated: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    with mpl.rc_context(kept), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+    with mpl.rc_context(kept), no_glyph_warnings():
         figure.savefig(name, format=suffix[1:], dpi=DPI, metadata=undated.get(suffix))
 
 
@@ -141,7 +149,8 @@ def _maps_figure(maps: Sequence[HeadPicture], caption: str) -> Figure:
     rows = -(-len(maps) // columns)
     width, height = _panel_inches(maps, columns)
     margin = 1.1 * columns if columns > 1 else 1.0
-    figure = new_figure(max(3.2, columns * width + margin + 0.9), rows * (height + 1.1) + 0.6)
+    inches = max(3.2, columns * width + margin + 0.9), rows * (height + 1.1) + 0.6
+    figure = new_figure(*inches, layout="compressed")
     panels = figure.subplots(rows, columns, squeeze=False)
     top = scale_top(np.concatenate([head.pattern.ravel() for head in maps]))
     scale = LinearSegmentedColormap.from_list(
@@ -151,21 +160,22 @@ def _maps_figure(maps: Sequence[HeadPicture], caption: str) -> Figure:
         image = _draw_map(axes, head, scale, top, width, height)
     for axes in panels.flat[len(maps) :]:
         axes.set_visible(False)
-    bar = figure.colorbar(image, ax=panels.ravel().tolist(), pad=0.02, **_bar_size(rows * height))
+    size = _bar_size(columns * width, rows * height)
+    bar = figure.colorbar(image, ax=panels.ravel().tolist(), **size)
     bar.set_label("attention weight")
     bar.ax.tick_params(labelfontfamily=mpl.rcParams["font.family"], width=0.5, length=2)
     bar.outline.set_linewidth(0.5)
     if any(np.isnan(head.pattern).any() for head in maps):
-        figure.legend(
-            handles=[hatched("may not be seen")], loc="outside upper right", frameon=False
-        )
+        add_hidden_key(panels[0, -1])
     add_caption(figure, caption)
+    settle(figure)
     return figure
 
 
-def _bar_size(inches: float) -> dict[str, Any]:
-    """A colour bar of one thickness, whatever the height of the picture."""
-    return {"fraction": 0.04, "aspect": max(12.0, inches / 0.13)}
+def _bar_size(width: float, height: float) -> dict[str, Any]:
+    """A colour bar of one thickness, as high as the maps, whose inches are given."""
+    thick = _BAR_INCHES / width
+    return {"fraction": thick, "pad": thick / 2, "aspect": height / _BAR_INCHES}
 
 
 def _draw_map(
