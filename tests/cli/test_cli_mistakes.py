@@ -183,7 +183,7 @@ def test_a_failed_write_keeps_the_old_file(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("headwise.cli.output.os.replace", full)
+    monkeypatch.setattr("headwise.files.os.replace", full)
     answer = cli("look", "a cat", "--model", folder, "--json", path)
     assert answer.code == MISTAKE
     assert "No space left on device" in answer.err
