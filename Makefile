@@ -28,9 +28,11 @@ bench: $(READY)
 	$(BIN)/python benchmarks
 
 $(READY): pyproject.toml constraints.txt
+	@echo "Installing into $(VENV): about 1.5 GB with PyTorch, some minutes the first time"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $(READY)
+	@echo "Installed into $(VENV)"
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

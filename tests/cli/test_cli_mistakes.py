@@ -31,7 +31,6 @@ def assert_one_line(answer, message: str) -> None:
         (("--head", "99.1"), "there is no head 99.1: the model's layers are 0 to 1"),
         (("--head", "1.9"), "there is no head 1.9: layer 1 has the heads 1.0 to 1.5"),
         (("--head", "cross.0.1"), "there is no head cross.0.1"),
-        (("--head", "1.1.1"), "'1.1.1' is not a head id"),
         (("--layer", "7"), "the model's layers are 0 to 1"),
         (("--layer", "cross.0"), "the model's layers are 0 to 1"),
         (("--word", "dog"), "'dog' is not in the text; its words are: a, cat"),
@@ -60,6 +59,10 @@ def test_a_wrong_value(cli: Cli, folder: Path, arguments: tuple[str, ...], messa
         (("text", "--head", "-1.2"), "'-1.2' is no head id"),
         (("text", "--layer", "x"), "'x' is no layer id; write it as 18 or cross.18"),
         (("text", "--layer", "²"), "'²' is no layer id"),
+        (("text", "--layer", "1.2"), "'1.2' is no layer id; write it as 18 or cross.18"),
+        (("text", "--layer", "١"), "'١' is no layer id"),
+        (("text", "--head", "١.٢"), "'١.٢' is no head id"),
+        (("text", "--head", "1.1.1"), "'1.1.1' is no head id"),
         (("text", "--renormalise"), "--renormalise goes with --word"),
         (("text", "--top", "-1"), "--top"),
     ],
@@ -183,7 +186,7 @@ def test_a_failed_write_keeps_the_old_file(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("headwise.cli.output.os.replace", full)
+    monkeypatch.setattr("headwise.files.os.replace", full)
     answer = cli("look", "a cat", "--model", folder, "--json", path)
     assert answer.code == MISTAKE
     assert "No space left on device" in answer.err
@@ -220,6 +223,11 @@ def test_a_full_disk_behind_stdout(folder: Path, how: tuple[str, ...]) -> None:
     assert b"Exception" not in err
 
 
+def heed_ctrl_c() -> None:
+    """As at a terminal, also where the tests run with SIGINT ignored, which a child inherits."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_ctrl_c_in_the_middle_of_a_look(folder: Path) -> None:
     code = (
         "import sys, headwise.see.looking as looking\n"
@@ -232,7 +240,7 @@ def test_ctrl_c_in_the_middle_of_a_look(folder: Path) -> None:
     )
     command = [sys.executable, "-c", code, "look", "--file", "-", "--model", str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, env=environment(), **pipes)
+    process = subprocess.Popen(command, env=environment(), preexec_fn=heed_ctrl_c, **pipes)
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(b"it " * 7000)

@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "headwise"
 
 FLOORS = (
-    (("names",), ()),
+    (("names",), ("files",)),
     (("core",), ()),
     (("nn",), ("hub",)),
     (("see", "check", "cut"), ()),

@@ -6,6 +6,7 @@ what it needs when it runs.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Any
@@ -30,6 +31,7 @@ app.add_command(look)
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; mistakes of the user's end in one line on stderr and exit code 1 or 2."""
+    _open_outputs()
     try:
         code = app.main(args=arguments, prog_name="headwise", standalone_mode=False)
         sys.stdout.flush()
@@ -51,6 +53,17 @@ def main(arguments: list[str] | None = None) -> Any:
         _drop_output()
         code = _fail(f"the output cannot be written: {error.strerror or error}", 1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_outputs() -> None:
+    """Let no character stop the output where its encoding lacks it, nor a stream that was closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:

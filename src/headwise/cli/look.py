@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from headwise.names import TextError
+from headwise.files import check_writable
+from headwise.names import OutputError, TextError
 
 
 @click.command()
@@ -104,6 +105,7 @@ def look(
         _check_id(head, parts=2, example="18.6")
     for layer in layers:
         _check_id(layer, parts=1, example="18")
+    _check_results(png, svg, json_)
     given = _read(text, file)
     from headwise.cli.view import View, show
 
@@ -129,9 +131,25 @@ def look(
 def _check_id(id: str, parts: int, example: str) -> None:
     """Refuse an id that cannot be one before a model is loaded."""
     pieces = id.split(".")
-    if len(pieces) not in (parts, parts + 1) or not all(p.isdecimal() for p in pieces[-parts:]):
+    numbers = [piece for piece in pieces if piece.isascii() and piece.isdecimal()]
+    if len(pieces) not in (parts, parts + 1) or numbers != pieces[-parts:]:
         what = "head" if parts == 2 else "layer"
         raise click.UsageError(f"{id!r} is no {what} id; write it as {example} or cross.{example}")
+
+
+def _check_results(png: Path | None, svg: Path | None, json_: Path | None) -> None:
+    """Refuse a path that cannot be written before a model is loaded."""
+    for path, suffix in ((png, ".png"), (svg, ".svg")):
+        if path is None:
+            continue
+        if path.suffix.lower() != suffix:
+            option = f"--{suffix[1:]}"
+            raise OutputError(f"{option} cannot write {path.name!r}: its name must end in {suffix}")
+        check_writable(path, "the picture")
+    if json_ is not None and str(json_) != "-":
+        check_writable(json_, "the JSON")
+    elif json_ is not None and sys.__stdout__ is None:
+        raise OutputError("the JSON cannot be written: the standard output is closed")
 
 
 def _read(text: str | None, file: Path | None) -> str:
@@ -139,6 +157,8 @@ def _read(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
         raise click.UsageError('give a text: headwise look "TEXT", or --file FILE, or - for stdin')
     if text == "-" or str(file) == "-":
+        if sys.stdin is None:
+            raise TextError("the standard input is closed; give the text itself, or --file FILE")
         data, name = sys.stdin.buffer.read(), "the standard input"
     elif file is not None:
         try:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from headwise.names import HeadId, OutputError
+from headwise.files import replacing
+from headwise.names import HeadId
 from headwise.see.record import Record, Side
 from headwise.see.summary import HeadSummary
 from headwise.see.wording import Place, looks_of
@@ -44,23 +43,20 @@ def as_json(
 
 
 def write_json(found: dict[str, Any], path: Path) -> None:
-    """Write to a file (beside it first, then moved there), or to the standard output for `-`.
+    """Write UTF-8 to a file, or for `-` to the standard output, whatever its encoding.
 
     Raises:
         OutputError: the file cannot be written; an older one stays as it was.
     """
     text = json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    data = text.encode("utf-8", "backslashreplace")  # of a path that is no UTF-8: JSON's own escape
     if str(path) == "-":
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
         return
-    beside = path.with_name(path.name + ".part")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+    with replacing(path, "the JSON") as place:
+        place.write_bytes(data)
 
 
 def _number(x: float, digits: int = 6) -> float | None:

@@ -12,14 +12,15 @@ import numpy as np
 from rich.console import Console
 
 from headwise.cli.output import as_json, write_json
-from headwise.hub.load import load
-from headwise.names import HeadId, LayerId
+from headwise.hub.load import Model, load
+from headwise.names import HeadId, LayerId, ModelError
 from headwise.see.looking import look
 from headwise.see.record import Record
 from headwise.see.summary import HeadSummary, summarise
 from headwise.see.telling import telling
+from headwise.see.tokens import tokenize
 from headwise.see.wording import Place, looks_of, places_of
-from headwise.see.words import RULE, to_words
+from headwise.see.words import RULE, find_words, to_words, words_of
 from headwise.show.terminal import (
     Stack,
     WordRow,
@@ -70,6 +71,7 @@ class Map:
 def show(view: View) -> None:
     """Look, and show it on the terminal, in pictures and as JSON."""
     model = load(view.model, view.device, view.dtype)
+    _check_text(model, view)
     with _progress(len(view.text) // 3, "reading") as tick:
         record = look(model, view.text, target=view.target, progress=tick)
     chosen = _chosen(record, view)
@@ -84,6 +86,21 @@ def show(view: View) -> None:
         _print(view, record, summaries, maps, places)
     for path in view.pictures:
         _draw(path, record, summaries, maps, view.by_words)
+
+
+def _check_text(model: Model, view: View) -> None:
+    """Refuse what is known to fail before the model runs: a text it cannot read, a word not in it."""
+    if getattr(model.module, "main_input_name", "input_ids") != "input_ids":
+        return  # look says what it reads instead
+    if model.tokenizer is None:
+        raise ModelError(
+            f"{view.model} has no tokenizer, so it reads no text; put the tokenizer.json it was trained "
+            "with beside its config.json"
+        )
+    word = view.word
+    if word is None or model.encoder_decoder or word.strip().casefold() in view.text.casefold():
+        return
+    find_words(view.text, words_of(view.text, tokenize(model.tokenizer, view.text)), word)
 
 
 def _chosen(record: Record, view: View) -> list[HeadId]:

@@ -113,6 +113,8 @@ def load(
     """
     dtype = _dtype(dtype)
     device = _device(device)
+    if not isinstance(name, str | Path | nn.Module):
+        raise ModelError(f"load takes a name, a path or a module, came {name!r}")
     if isinstance(name, nn.Module):
         model = _wrapped(name, tokenizer)
         model.module.to(device=device, dtype=dtype)
@@ -137,25 +139,25 @@ def _from_folder(
     quiet: bool,
 ) -> Model:
     config = _read_config(folder)
-    if _fits_our_blocks(name, folder, config, quiet):
+    unfit = _unfit(folder, config)
+    if unfit is None:
         module = load_checkpoint(folder, device=device, dtype=dtype).eval()
         return Model(name, module, read_tokenizer(folder), False, _max_length(module))
-    module = _from_transformers(name, folder, config, dtype, quiet).eval()
+    module = _from_transformers(name, folder, config, dtype, unfit, quiet).eval()
     if device is not None:
         module = module.to(device)
     return Model(name, module, read_tokenizer(folder), True, _max_length(module))
 
 
-def _fits_our_blocks(name: str, folder: Path, config: dict[str, Any], quiet: bool) -> bool:
-    """Whether a table of ours knows every field of this checkpoint's config."""
+def _unfit(folder: Path, config: dict[str, Any]) -> str | None:
+    """Why this checkpoint does not run in our blocks: "" where no table is for it, None where it does."""
     if not known_family(config) or not any(folder.glob("*.safetensors")):
-        return False
+        return ""
     try:
         config_from(config)
     except ConfigError as error:
-        say(f"{name} runs in transformers, not in our blocks: {error}", quiet=quiet)
-        return False
-    return True
+        return str(error)
+    return None
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -169,9 +171,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _from_transformers(
-    name: str, folder: Path, config: dict[str, Any], dtype: torch.dtype | None, quiet: bool
+    name: str,
+    folder: Path,
+    config: dict[str, Any],
+    dtype: torch.dtype | None,
+    unfit: str,
+    quiet: bool,
 ) -> Any:
-    """The model as the class its config names, or as the plain AutoModel of its type."""
+    """The model as the class its config names, or AutoModel; `unfit` is what our tables said."""
     import transformers
 
     names = config.get("architectures") or []
@@ -181,9 +188,12 @@ def _from_transformers(
             module, report = (cls or transformers.AutoModel).from_pretrained(
                 folder, dtype=dtype or "auto", output_loading_info=True
             )
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except Exception as error:  # transformers raises whatever a config or a file made it meet
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelError(f"transformers cannot load {folder}: {line}") from None
+        ours = f" (and not our blocks: {unfit})" if unfit else ""
+        raise ModelError(f"transformers cannot load {folder}: {line}{ours}") from error
+    if unfit:
+        say(f"{name} runs in transformers, not in our blocks: {unfit}", quiet=quiet)
     missing = sorted(report["missing_keys"])
     if missing:
         some = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")

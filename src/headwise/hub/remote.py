@@ -51,15 +51,14 @@ def snapshot(name: str, choices: str, *, quiet: bool) -> Path:
         raise ModelError(f"there is no model {name!r}; {choices}") from error
     except Exception as error:  # the hub's transport library, and so its errors, changes
         raise ModelError(
-            f"{name!r} is no catalogue name, file or folder, and could not be had from the Hugging "
-            f"Face hub ({_reason(error)}); check the network and the disk, or pass a local folder; "
-            f"{choices}"
+            f"{name!r} could not be had from the Hugging Face hub ({_reason(error)}); "
+            f"check the network and the disk; {choices}"
         ) from error
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):  # LocalEntryNotFoundError: not online, not cached
-        return "it could not be reached, and the model is not in its cache"
+        return "not reached, and not in its cache"
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,8 @@ from headwise.core import masks
 from headwise.core.masks import Mask
 from headwise.core.rules import Full, Window
 from headwise.core.scores import Scores
-from headwise.names import LayerId, ModelError, OutputError
+from headwise.files import replacing
+from headwise.names import LayerId, ModelError
 from headwise.see.record import LayerRecord, Record, Side
 from headwise.see.tokens import Token
 
@@ -26,7 +25,7 @@ _VERSION = 1
 
 
 def save_record(record: Record, path: Path) -> None:
-    """Write the record beside `path` first, then move it there, so that a failure loses nothing.
+    """Write the record to `path`, so that a failure loses nothing.
 
     Raises:
         OutputError: the file cannot be written.
@@ -57,14 +56,11 @@ def save_record(record: Record, path: Path) -> None:
             }
         )
     header = {"headwise_record": str(_VERSION), "model": record.model, "layers": json.dumps(layers)}
-    beside = path.with_name(path.name + ".part")
-    try:
-        save_file(tensors, beside, metadata=header)
-        os.replace(beside, path)
-    except (OSError, SafetensorError) as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise OutputError(f"the record cannot be written to {path}: {error}") from None
+    with replacing(path, "the record") as place:
+        try:
+            save_file(tensors, place, metadata=header)
+        except SafetensorError as error:  # a full disk, in the library's own words
+            raise OSError(str(error)) from None
 
 
 def load_record(path: str | Path) -> Record:

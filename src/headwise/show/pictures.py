@@ -7,8 +7,12 @@ text in SVG and PDF; `save` writes PNG, SVG or PDF by suffix.
 from __future__ import annotations
 
 import math
+<<<<<<< HEAD
 import os
 import tempfile
+=======
+import warnings
+>>>>>>> cli-mend
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +26,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from headwise.files import replacing
 from headwise.names import OutputError, ShapeError
 from headwise.see.summary import HeadSummary
 from headwise.show.fonts import families_for
@@ -102,8 +107,7 @@ def draw_grid(summaries: Sequence[HeadSummary], *, caption: str) -> Figure:
 def save(figure: Figure, path: str | Path) -> None:
     """Write the figure as PNG, SVG or PDF, by the suffix of the path.
 
-    The file is written beside its place and then moved there, so that a failure leaves an old file
-    as it was.
+    A failure leaves an old file as it was.
 
     Raises:
         OutputError: the suffix is another, or the path cannot be written.
@@ -112,23 +116,8 @@ def save(figure: Figure, path: str | Path) -> None:
     suffix = target.suffix.lower()
     if suffix not in _SUFFIXES:
         raise OutputError(f"cannot write {target.name!r}: a picture ends in .png, .svg or .pdf")
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".headwise-", suffix=suffix)
-        os.close(handle)
-    except OSError as error:
-        raise OutputError(_unwritable(target, error)) from error
-    try:
-        _write(figure, name, suffix)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except OSError as error:
-        raise OutputError(_unwritable(target, error)) from error
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _unwritable(target: Path, error: OSError) -> str:
-    return f"cannot write {target}: {error.strerror or error}; choose another path"
+    with replacing(target, "the picture") as place:
+        _write(figure, str(place), suffix)
 
 
 def _write(figure: Figure, name: str, suffix: str) -> None:
@@ -136,12 +125,6 @@ def _write(figure: Figure, name: str, suffix: str) -> None:
     undated: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with mpl.rc_context(kept), no_glyph_warnings():
         figure.savefig(name, format=suffix[1:], dpi=DPI, metadata=undated.get(suffix))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _maps_figure(maps: Sequence[HeadPicture], caption: str) -> Figure:

@@ -1,0 +1,99 @@
+"""Writing results: a file is replaced whole or left as it was, and what is no file is written into.
+
+Floor 0: this module imports nothing of ours but the errors.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from headwise.names import OutputError
+
+__all__ = ["check_writable", "replacing"]
+
+
+@contextmanager
+def replacing(path: Path, what: str) -> Iterator[Path]:
+    """Yield the path of a new file to write; after the `with`, `path` holds what it held.
+
+    A file is written beside `path` and moved there, so that a failure leaves an old one as it was,
+    and keeps its permissions; a link stays, and what it leads to is replaced. A device, a pipe or a
+    socket is never replaced: what was written is copied into it.
+
+    Args:
+        path: where the result goes.
+        what: the result, as the errors call it: `the record`.
+
+    Raises:
+        OutputError: a folder, or a path that cannot be written, and why.
+    """
+    mode = check_writable(path, what)
+    try:
+        if mode is None or stat.S_ISREG(mode):
+            with _beside(path.resolve(), mode) as place:
+                yield place
+        else:
+            with tempfile.TemporaryDirectory(prefix="headwise-") as folder:
+                place = Path(folder) / "result"
+                yield place
+                with place.open("rb") as source, path.open("wb") as into:
+                    shutil.copyfileobj(source, into)
+    except OSError as error:
+        raise _refusal(path, what, error.strerror or str(error)) from error
+
+
+def check_writable(path: Path, what: str) -> int | None:
+    """The mode of what is at `path`, None where nothing is; refused before anything is made.
+
+    Raises:
+        OutputError: a folder, a read-only file, or a path whose folder does not exist.
+    """
+    try:
+        mode = _mode(path)
+        folder = path.resolve().parent
+        if mode is None and not stat.S_ISDIR(folder.stat().st_mode):
+            raise NotADirectoryError(20, "Not a directory")
+    except (OSError, ValueError, RuntimeError) as error:  # ValueError: a NUL; RuntimeError: a loop
+        raise _refusal(path, what, getattr(error, "strerror", None) or str(error)) from None
+    if mode is not None and stat.S_ISDIR(mode):
+        raise _refusal(path, what, "it is a folder, which headwise cannot write over")
+    needed = [path] if mode is not None else []
+    if mode is None or stat.S_ISREG(mode):
+        needed.append(folder)  # the new file is made there
+    if not all(os.access(place, os.W_OK) for place in needed):
+        raise _refusal(path, what, "Permission denied")
+    return mode
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _beside(target: Path, mode: int | None) -> Iterator[Path]:
+    """A new file beside `target`, moved there at the end; gone where anything fails."""
+    place = target.with_name(f".headwise-{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        place.touch(exist_ok=False)
+        wanted = stat.S_IMODE(place.stat().st_mode if mode is None else mode)
+        yield place
+        if stat.S_IMODE(place.stat().st_mode) != wanted:  # a writer may have put its own file there
+            place.chmod(wanted)
+        os.replace(place, target)
+    finally:
+        with suppress(OSError):
+            place.unlink(missing_ok=True)
+
+
+def _refusal(path: Path, what: str, why: str) -> OutputError:
+    return OutputError(f"{what} cannot be written to {path}: {why}; choose another path")
