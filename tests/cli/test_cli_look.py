@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from cli_help import Cli, run
 
+import headwise as hw
+
 TEXT = "a cat at it"
 
 
@@ -163,3 +165,12 @@ def test_dtypes(cli: Cli, folder: Path, dtype: str) -> None:
 
 def test_device_cpu(cli: Cli, folder: Path) -> None:
     assert cli("look", TEXT, "--model", folder, "--device", "cpu").code == 0
+
+
+def test_the_title_of_a_map_by_words_names_a_cell_of_the_map(cli: Cli, folder: Path) -> None:
+    answer = cli("look", "some cat or other", "--model", folder, "--words", "--top", "1")
+    title = re.search(r"^(\d\.\d)  .*  (\S+) → (\S+) (\d\.\d\d)$", answer.out, flags=re.MULTILINE)
+    assert title is not None
+    head, looks, seen, weight = title.groups()
+    pattern = hw.look(hw.load(folder), "some cat or other").pattern(head, words=True)
+    assert float(pattern.sel(query=looks, key=seen)) == pytest.approx(float(weight), abs=0.006)

@@ -10,7 +10,7 @@ from see_help import byte_tokenizer, side_of, word_tokenizer
 
 from headwise.names import TextError
 from headwise.see.tokens import Token, tokenize
-from headwise.see.words import Word, find_words, to_words, words_of
+from headwise.see.words import Word, find_words, numbered, place_of, to_words, words_of
 
 BYTES = byte_tokenizer()
 
@@ -140,3 +140,14 @@ def test_word_pieces_are_put_together() -> None:
     tokens = tokenize(word_tokenizer("the", "cat"), text)
     assert [t.text for t in tokens] == ["the", "cat", "s", "d", "o", "n", "'", "t"]
     assert [w.text for w in words_of(text, tokens)] == ["the", "cats", "don't"]
+
+
+def test_which_word_holds_a_token_and_which_of_its_name_it_is() -> None:
+    text = "ab cab c"
+    tokens = [
+        Token(i, text[a:b], a, b) for i, (a, b) in enumerate([(0, 1), (1, 2), (2, 6), (6, 8)])
+    ]
+    words = words_of(text, tokens)
+    assert [word.text for word in words] == ["ab", "cab", "c"]
+    assert [place_of(words, token) for token in range(4)] == [0, 0, 1, 2]
+    assert numbered(["a", "b", "a"]) == ["a#1", "b", "a#2"]

@@ -16,11 +16,11 @@ from headwise.hub.load import Model, load
 from headwise.names import HeadId, LayerId, ModelError
 from headwise.see.looking import look
 from headwise.see.record import Record
-from headwise.see.summary import HeadSummary, summarise
+from headwise.see.summary import Cell, HeadSummary, summarise
 from headwise.see.telling import telling
 from headwise.see.tokens import tokenize
 from headwise.see.wording import Place, looks_of, places_of
-from headwise.see.words import RULE, find_words, to_words, words_of
+from headwise.see.words import RULE, find_words, numbered, place_of, to_words, words_of
 from headwise.show.terminal import (
     Stack,
     WordRow,
@@ -33,6 +33,9 @@ from headwise.show.terminal import (
 
 _LONG = 256
 """From this many tokens on, progress is shown."""
+
+_TELLS = 3
+"""With fewer tokens the one before, the first and the token itself are the same."""
 
 _WORD_ROWS = 12
 """How many heads a word's table shows."""
@@ -78,8 +81,9 @@ def show(view: View) -> None:
     places = [] if view.word is None else places_of(record, view.word)
     with _progress(len(record.tokens), "comparing heads") as tick:
         summaries = summarise(record, progress=tick)
-    notes = {} if chosen else _telling_notes(record, summaries, view.top)
-    maps = [_map(record, id, summaries, notes, view.by_words) for id in chosen or list(notes)]
+    found = [] if chosen else telling(record, summaries, view.top)
+    links = {summary.id: cell for summary, cell in found}
+    maps = [_map(record, id, summaries, links, view.by_words) for id in chosen or list(links)]
     if view.json is not None:
         write_json(as_json(record, summaries, chosen, places), view.json)
     if view.json is None or str(view.json) != "-":
@@ -115,32 +119,19 @@ def _chosen(record: Record, view: View) -> list[HeadId]:
     return list(dict.fromkeys(found))
 
 
-def _telling_notes(
-    record: Record, summaries: Sequence[HeadSummary], count: int
-) -> dict[HeadId, str]:
-    """The most telling heads, each with the link that makes it so."""
-    notes = {}
-    for summary, cell in telling(record, summaries, count):
-        layer = record.layer_of(summary.id)
-        looks, seen = layer.queries.tokens[cell.query], layer.keys.tokens[cell.key]
-        notes[summary.id] = f"{looks.label} → {seen.label} {cell.weight:.2f}"
-    return notes
-
-
 def _map(
     record: Record,
     id: HeadId,
     summaries: Sequence[HeadSummary],
-    notes: dict[HeadId, str],
+    links: dict[HeadId, Cell],
     by_words: bool,
 ) -> Map:
+    """One head's map by tokens or by words; its title names the link that makes it telling, as the map has it."""
     layer = record.layer_of(id)
     summary = next(s for s in summaries if s.id == id)
     title = f"{id}  {summary.does} {summary.mass:.2f}"
     if layer.num_kv_heads != layer.num_heads:
         title += f"  (KV group {layer.kv_group(id.head)})"
-    if id in notes:
-        title += f"  {notes[id]}"
     weights, visible = record.weights(id), record.visible(id)
     if by_words:
         rows, columns = layer.queries.words, layer.keys.words
@@ -152,6 +143,12 @@ def _map(
             tuple(t.label for t in layer.queries.tokens),
             tuple(t.label for t in layer.keys.tokens),
         )
+    if id in links:
+        q, k = links[id].query, links[id].key
+        if by_words:
+            q, k = place_of(layer.queries.words, q), place_of(layer.keys.words, k)
+        looks, seen = numbered(labels[0])[q], numbered(labels[1])[k]
+        title += f"  {looks} → {seen} {weights[q, k]:.2f}"
     return Map(id, title, np.where(visible, weights, np.nan), *labels)
 
 
@@ -171,6 +168,8 @@ def _print(
         _print_word(console, record, places, view.renormalise, colour)
     else:
         console.print(head_grid(summaries, width=width, colour=colour))
+        if len(labels) < _TELLS:
+            console.print(f"a text of fewer than {_TELLS} tokens tells little of what a head does")
     for one in maps if view.word is None or view.heads or view.layers else ():
         console.print()
         console.print(

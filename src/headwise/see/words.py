@@ -112,6 +112,11 @@ def to_words(
     return means
 
 
+def place_of(words: Sequence[Word], token: int) -> int:
+    """The number of the word that holds a token."""
+    return next(i for i, word in enumerate(words) if word.first <= token < word.last)
+
+
 def numbered(names: Sequence[str]) -> list[str]:
     """The names, those that stand more than once with their number: `the#2`."""
     total = Counter(names)

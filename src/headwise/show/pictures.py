@@ -7,12 +7,6 @@ text in SVG and PDF; `save` writes PNG, SVG or PDF by suffix.
 from __future__ import annotations
 
 import math
-<<<<<<< HEAD
-import os
-import tempfile
-=======
-import warnings
->>>>>>> cli-mend
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -70,7 +70,7 @@ def headline(
         width: cells of a line.
         max_lines: lines the tokens may take; `…` stands for the rest.
     """
-    first = [Text(f"{model}:")] + [Text(_stack_words(stack)) for stack in stacks]
+    first = [Text(f"{one_line(model)}:")] + [Text(_stack_words(stack)) for stack in stacks]
     count = f"{len(tokens)} token{'' if len(tokens) == 1 else 's'}:"
     pieces = [Text(count)] + [Text(one_line(token)) for token in tokens]
     shown = flow(pieces, width - 2)
