@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 import signatures
 
 install_import_hook("headwise", "signatures.check")
 torch.set_num_threads(1)
+settings.register_profile(
+    "headwise",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,  # one change is judged by the same cases each time
+)
+settings.load_profile("headwise")
 
 
 def pytest_configure(config: pytest.Config) -> None:
