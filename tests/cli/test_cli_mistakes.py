@@ -31,7 +31,7 @@ def assert_one_line(answer, message: str) -> None:
         (("--head", "99.1"), "there is no head 99.1: the model's layers are 0 to 1"),
         (("--head", "1.9"), "there is no head 1.9: layer 1 has the heads 1.0 to 1.5"),
         (("--head", "cross.0.1"), "there is no head cross.0.1"),
-        (("--layer", "7"), "the model's layers are 0 to 1"),
+        (("--layer", "7"), "there is no layer 7: the model's layers are 0 to 1"),
         (("--layer", "cross.0"), "the model's layers are 0 to 1"),
         (("--word", "dog"), "'dog' is not in the text; its words are: a, cat"),
         (("--word", "狗"), "'狗' is not in the text"),

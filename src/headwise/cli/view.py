@@ -64,7 +64,6 @@ class View:
 class Map:
     """One head's map, ready to be shown: NaN where the query may not see the key."""
 
-    head: HeadId
     title: str
     pattern: np.ndarray
     query_labels: tuple[str, ...]
@@ -81,9 +80,7 @@ def show(view: View) -> None:
     places = [] if view.word is None else places_of(record, view.word)
     with _progress(len(record.tokens), "comparing heads") as tick:
         summaries = summarise(record, progress=tick)
-    found = [] if chosen else telling(record, summaries, view.top)
-    links = {summary.id: cell for summary, cell in found}
-    maps = [_map(record, id, summaries, links, view.by_words) for id in chosen or list(links)]
+    maps = _maps(record, summaries, chosen, view) if _shows_maps(view) else []
     if view.json is not None:
         write_json(as_json(record, summaries, chosen, places), view.json)
     if view.json is None or str(view.json) != "-":
@@ -112,11 +109,26 @@ def _chosen(record: Record, view: View) -> list[HeadId]:
     found = [HeadId.parse(head) for head in view.heads]
     for layer in view.layers:
         stream, _, number = layer.rpartition(".")
-        held = record.layer_of(LayerId(stream, int(number)).head(0))
+        held = record.layer(LayerId(stream, int(number)))
         found.extend(held.id.head(h) for h in range(held.num_heads))
     for id in found:
         record.layer_of(id)
     return list(dict.fromkeys(found))
+
+
+def _shows_maps(view: View) -> bool:
+    """Whether any map is asked for: in a picture, or on the terminal beside or instead of a word's table."""
+    on_terminal = str(view.json) != "-" and (view.word is None or bool(view.heads or view.layers))
+    return bool(view.pictures) or on_terminal
+
+
+def _maps(
+    record: Record, summaries: Sequence[HeadSummary], chosen: Sequence[HeadId], view: View
+) -> list[Map]:
+    """The maps of the heads asked for, else of the most telling ones."""
+    found = [] if chosen else telling(record, summaries, view.top)
+    links = {summary.id: cell for summary, cell in found}
+    return [_map(record, id, summaries, links, view.by_words) for id in chosen or list(links)]
 
 
 def _map(
@@ -149,7 +161,7 @@ def _map(
             q, k = place_of(layer.queries.words, q), place_of(layer.keys.words, k)
         looks, seen = numbered(labels[0])[q], numbered(labels[1])[k]
         title += f"  {looks} → {seen} {weights[q, k]:.2f}"
-    return Map(id, title, np.where(visible, weights, np.nan), *labels)
+    return Map(title, np.where(visible, weights, np.nan), *labels)
 
 
 def _print(
