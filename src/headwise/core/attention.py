@@ -24,10 +24,13 @@ from headwise.core.masks import positions as positions_of
 from headwise.core.scores import Scores, mix, open_rows
 from headwise.names import ConfigError, MaskError, ShapeError
 
-__all__ = ["Observer", "attend"]
+__all__ = ["Meter", "Observer", "attend"]
 
 Observer = Callable[[Scores, Tensor, Tensor], None]
 """Called after the call as observer(scores, v, z): z is the head output before any gate."""
+
+Meter = Callable[[Scores, Tensor], Tensor]
+"""Computes z itself, as meter(scores, v), and keeps statistics of the patterns on the way (`streaming`)."""
 
 
 @overload
@@ -45,6 +48,7 @@ def attend(
     dropout: float = ...,
     return_pattern: Literal[False] = ...,
     observers: Sequence[Observer] = ...,
+    meter: Meter | None = ...,
     query_offset: int | None = ...,
 ) -> Tensor: ...
 @overload
@@ -62,6 +66,7 @@ def attend(
     dropout: float = ...,
     return_pattern: Literal[True],
     observers: Sequence[Observer] = ...,
+    meter: Meter | None = ...,
     query_offset: int | None = ...,
 ) -> tuple[Tensor, Tensor]: ...
 def attend(
@@ -78,6 +83,7 @@ def attend(
     dropout: float = 0.0,
     return_pattern: bool = False,
     observers: Sequence[Observer] = (),
+    meter: Meter | None = None,
     query_offset: int | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Scaled dot-product attention of every head at once (Vaswani et al. 2017, section 3.2).
@@ -99,6 +105,8 @@ def attend(
         dropout: probability with which a weight is dropped; pass 0 in eval.
         return_pattern: also return the pattern, before dropout, [batch, num_heads, query, key].
         observers: called as observer(scores, v, z) afterwards.
+        meter: computes z and statistics in one walk, without gradients; where z needs gradients or dropout
+            it runs beside, and z is computed as always.
         query_offset: position of the first query; None puts the last query at the last key.
 
     Returns:
@@ -115,7 +123,18 @@ def attend(
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     offset = k.shape[-2] - q.shape[-2] if query_offset is None else query_offset
     pattern = None
-    if return_pattern or softcap is not None or sink is not None:
+    metered = None
+    if meter is not None:
+        with torch.no_grad():
+            metered = meter(Scores(q, k, mask, scale, bias, softcap, sink, offset), v)
+    needs_own = (
+        return_pattern
+        or dropout > 0
+        or (torch.is_grad_enabled() and _needs_grad(q, k, v, bias, sink))
+    )
+    if metered is not None and not needs_own:
+        z = metered
+    elif return_pattern or softcap is not None or sink is not None:
         scores = Scores(q, k, mask, scale, bias, softcap, sink, offset)
         z, pattern = _explicit(scores, v, dropout, return_pattern)
     else:
@@ -125,6 +144,10 @@ def attend(
     if gate is not None:
         z = z * _spread(gate, z)
     return (z, pattern) if pattern is not None else z
+
+
+def _needs_grad(*tensors: Tensor | None) -> bool:
+    return any(x is not None and x.requires_grad for x in tensors)
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor) -> None:

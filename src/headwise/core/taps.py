@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from headwise.core.attention import Observer
+from headwise.core.attention import Meter, Observer
 
 _NAME = "_headwise_tap"
 
@@ -21,11 +21,13 @@ _NAME = "_headwise_tap"
 class Tap:
     """What an instrument wants of one attention module.
 
-    observers see each call; the gate multiplies the head outputs before W_O.
+    observers see each call; the gate multiplies the head outputs before W_O; the meter computes them, and
+    statistics on the way.
     """
 
     observers: tuple[Observer, ...] = ()
     gate: Tensor | None = None
+    meter: Meter | None = None
 
 
 def tap_of(module: nn.Module) -> Tap | None:

@@ -106,7 +106,7 @@ def _headwise(
     if tap is None and own is not None:
         return own(module, query, key, value, attention_mask, **kwargs)[0], None
     scores, v = interpret(module, query, key, value, attention_mask, **kwargs)
-    if own is None or tap is None or tap.gate is not None:
+    if own is None or tap is None or tap.gate is not None or tap.meter is not None:
         z = attend(
             scores.q,
             scores.k,
@@ -119,6 +119,7 @@ def _headwise(
             gate=None if tap is None else tap.gate,
             dropout=kwargs.get("dropout") or 0.0,
             observers=() if tap is None else tap.observers,
+            meter=None if tap is None else tap.meter,
             query_offset=scores.query_offset,
         )
         return z.transpose(1, 2).contiguous(), None

@@ -113,6 +113,7 @@ class MultiHeadAttention(nn.Module):
             gate=None if tap is None else tap.gate,
             dropout=self.dropout if self.training else 0.0,
             observers=() if tap is None else tap.observers,
+            meter=None if tap is None else tap.meter,
         )
         out: Tensor = self.w_o(z.transpose(1, 2).flatten(2))
         return out
