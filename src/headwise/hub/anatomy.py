@@ -41,6 +41,8 @@ class Anatomy:
     """The attention layers of a model, in the order of their paths."""
 
     layers: tuple[Layer, ...]
+    unseen: tuple[str, ...] = ()
+    """Paths of modules that by their class's name attend in a way that cannot be seen; never in a record."""
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -66,7 +68,8 @@ def anatomy_of(model: nn.Module) -> Anatomy:
     for path in found:
         paths[names[_template(path)]].append(path)
     ids = {path: id for stream in paths for path, id in _layer_ids(stream, paths[stream])}
-    return Anatomy(tuple(Layer(ids[path], path, module) for path, module in found.items()))
+    layers = tuple(Layer(ids[path], path, module) for path, module in found.items())
+    return Anatomy(layers, tuple(_unseen(model, found)))
 
 
 def is_attention(module: nn.Module) -> bool:
@@ -75,6 +78,16 @@ def is_attention(module: nn.Module) -> bool:
         return True
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
     return code is not None and _INTERFACE in code.co_names
+
+
+def _unseen(model: nn.Module, found: dict[str, nn.Module]) -> Iterator[str]:
+    """The innermost modules called attention that neither are, hold, nor lie in one that was found."""
+    named = {p: m for p, m in model.named_modules() if "Attention" in type(m).__name__ and p}
+    for path in named:
+        held = any(other.startswith(f"{path}.") for other in (*found, *named))
+        inside = any(path == other or path.startswith(f"{other}.") for other in found)
+        if not held and not inside:
+            yield path
 
 
 def _layer_ids(stream: str, paths: list[str]) -> Iterator[tuple[str, LayerId]]:
