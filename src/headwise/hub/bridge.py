@@ -96,7 +96,10 @@ class _Routing:
     def follow(self, module: nn.Module) -> Iterator[RemovableHandle]:
         """Hooks that say when a forward of this module begins and ends."""
         yield module.register_forward_pre_hook(lambda m, _: self.under_way.update({id(m): None}))
-        yield module.register_forward_hook(lambda m, *_: self.under_way.pop(id(m), None) and None)
+        yield module.register_forward_hook(lambda m, *_: self._end(m))
+
+    def _end(self, module: nn.Module) -> None:
+        self.under_way.pop(id(module), None)
 
     def looks_again(self, module: nn.Module, query: Tensor, key: Tensor) -> bool:
         """Whether this call looks where an earlier one of the same forward did (differential attention).

@@ -120,15 +120,9 @@ def load(
         model.module.to(device=device, dtype=dtype)
     else:
         model = _from_folder(str(name), get(name, quiet=quiet), device, dtype, quiet)
-    unseen = model.anatomy.unseen  # which refuses now what cannot be looked into
-    if unseen:
-        parts = dict(model.module.named_modules())
-        classes = ", ".join(dict.fromkeys(type(parts[path]).__name__ for path in unseen))
-        say(
-            f"{len(unseen)} attention modules of {model.name} ({classes}) do not go through transformers' "
-            "attention interface and are left out of every record",
-            quiet=quiet,
-        )
+    left_out = model.anatomy.left_out  # which refuses now what cannot be looked into
+    if left_out:
+        say(f"{model.name}: {left_out}", quiet=quiet)
     return model
 
 
