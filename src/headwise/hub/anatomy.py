@@ -97,7 +97,8 @@ def attends(cls: type) -> bool:
     """Whether modules of this class compute attention in a way we can see."""
     if issubclass(cls, MultiHeadAttention):
         return True
-    code = getattr(inspect.unwrap(cls.forward), "__code__", None)
+    forward = getattr(cls, "forward", None)
+    code = None if forward is None else getattr(inspect.unwrap(forward), "__code__", None)
     return code is not None and _INTERFACE in code.co_names
 
 
