@@ -27,6 +27,7 @@ from headwise.core.recognise import recognise
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tap_of
 from headwise.hub.anatomy import is_attention
+from headwise.hub.shards import local_gate
 from headwise.names import ModelError
 
 _NAME = "headwise"
@@ -158,7 +159,7 @@ def _headwise(
             bias=scores.bias,
             softcap=scores.softcap,
             sink=scores.sink,
-            gate=None if tap is None else tap.gate,
+            gate=None if tap is None else local_gate(module, tap.gate, query.shape[1]),
             dropout=kwargs.get("dropout") or 0.0,
             observers=() if tap is None else tap.observers,
             meter=None if tap is None else tap.meter,
