@@ -66,7 +66,15 @@ CAUSAL: dict[str, Family] = {
     "doge": _plain("Doge"),
     "ernie4_5": _plain("Ernie4_5"),
     "exaone4": _plain("Exaone4", **WINDOWS),
-    "falcon-h1": _plain("FalconH1", num_attention_heads=4),
+    "falcon-h1": _plain(
+        "FalconH1",
+        num_attention_heads=4,
+        mamba_d_ssm=32,
+        mamba_n_heads=4,
+        mamba_d_head=8,
+        mamba_d_state=8,
+        mamba_chunk_size=4,
+    ),
     "gemma": _plain("Gemma"),
     "gemma3": Family(
         "Gemma3TextConfig", "Gemma3ForCausalLM", {**DECODER, **WINDOWS, "query_pre_attn_scalar": 4}
