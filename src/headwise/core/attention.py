@@ -24,7 +24,7 @@ from headwise.core.masks import positions as positions_of
 from headwise.core.scores import Scores, mix, open_rows
 from headwise.names import ConfigError, MaskError, ShapeError
 
-__all__ = ["Meter", "Observer", "attend"]
+__all__ = ["Meter", "Observer", "attend", "spread"]
 
 Observer = Callable[[Scores, Tensor, Tensor], None]
 """Called after the call as observer(scores, v, z): z is the head output before any gate."""
@@ -142,7 +142,7 @@ def attend(
     for observer in observers:
         observer(Scores(q, k, mask, scale, bias, softcap, sink, offset), v, z)
     if gate is not None:
-        z = z * _spread(gate, z)
+        z = z * spread(gate, z)
     return (z, pattern) if pattern is not None else z
 
 
@@ -226,7 +226,7 @@ def _fits(x: Tensor, shape: Sequence[int]) -> bool:
     return x.dim() == len(shape) and all(a in (1, b) for a, b in zip(x.shape, shape, strict=True))
 
 
-def _spread(gate: Tensor, z: Tensor) -> Tensor:
+def spread(gate: Tensor, z: Tensor) -> Tensor:
     """The gate with axes to multiply z [batch, head, query, v_dim]."""
     _require_tensor("gate", gate)
     whole = gate[None] if gate.dim() == 1 else gate

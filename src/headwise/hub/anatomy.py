@@ -16,6 +16,7 @@ from itertools import takewhile
 
 from torch import nn
 
+from headwise.hub.code import writes_attention
 from headwise.names import LayerId, ModelError
 from headwise.nn import MultiHeadAttention
 
@@ -95,8 +96,11 @@ def is_attention(module: nn.Module) -> bool:
 
 def attends(cls: type) -> bool:
     """Whether modules of this class compute attention in a way we can see."""
-    if issubclass(cls, MultiHeadAttention):
-        return True
+    return issubclass(cls, MultiHeadAttention) or routes(cls) or writes_attention(cls)
+
+
+def routes(cls: type) -> bool:
+    """Whether modules of this class go through transformers' attention interface."""
     forward = getattr(cls, "forward", None)
     code = None if forward is None else getattr(inspect.unwrap(forward), "__code__", None)
     return code is not None and _INTERFACE in code.co_names

@@ -26,7 +26,7 @@ from headwise.core.masks import Mask
 from headwise.core.recognise import recognise
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tap_of
-from headwise.hub.anatomy import is_attention
+from headwise.hub.anatomy import routes
 from headwise.hub.shards import local_gate
 from headwise.names import ModelError
 
@@ -55,7 +55,7 @@ def routed(model: nn.Module) -> Iterator[None]:
         return
     pretrained = [m for m in model.modules() if isinstance(m, PreTrainedModel)]
     for part in pretrained:
-        if not part._can_set_attn_implementation():
+        if not part._can_set_attn_implementation() and any(routes(type(m)) for m in part.modules()):
             raise ModelError(
                 f"{type(part).__name__} cannot be looked into: its class does not go through transformers' "
                 "attention interface; use a model class of the newer style (docs/models.md)"
@@ -66,7 +66,7 @@ def routed(model: nn.Module) -> Iterator[None]:
     configs: dict[int, Any] = {id(m.config): m.config for m in model.modules() if _has_config(m)}
     before = [(config, config._attn_implementation) for config in configs.values()]
     routing = _Routing({id(config): name for config, name in before})
-    handles = [handle for m in model.modules() if is_attention(m) for handle in routing.follow(m)]
+    handles = [handle for m in model.modules() if routes(type(m)) for handle in routing.follow(m)]
     try:
         for module in model.modules():
             module.__dict__[_ROUTING] = routing

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headwise.hub.anatomy import Anatomy, anatomy_of
+from headwise.hub.anatomy import Anatomy, anatomy_of, routes
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
 from headwise.hub.report import say
 from headwise.hub.spread import device_of, move
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
+from headwise.hub.written_out import followed
 from headwise.names import ConfigError, ModelError
 from headwise.nn import (
     Decoder,
@@ -66,13 +67,21 @@ class Model:
             return True
         return bool(getattr(getattr(self.module, "config", None), "is_encoder_decoder", False))
 
-    def open(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def open(self) -> Iterator[None]:
         """The context in which the attention modules see their taps."""
-        if all(isinstance(layer.module, MultiHeadAttention) for layer in self.anatomy.layers):
-            return nullcontext()
-        from headwise.hub.bridge import routed
+        modules = [layer.module for layer in self.anatomy.layers]
+        others = [module for module in modules if not isinstance(module, MultiHeadAttention)]
+        by_hand = [module for module in others if not routes(type(module))]
+        with ExitStack() as stack:
+            if len(by_hand) < len(others):
+                from headwise.hub.bridge import routed
 
-        return routed(self.module)
+                stack.enter_context(routed(self.module))
+            if by_hand:
+                rest = [module for module in modules if module not in by_hand]
+                stack.enter_context(followed(by_hand, rest))
+            yield
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
         """Run the module's layers in eval mode, without gradients, on inputs named as transformers does.
