@@ -11,15 +11,21 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import tiny_decoders
+import tiny_encoders
+import tiny_media
 import torch
 import transformers
-from tiny_decoders import CAUSAL
-from tiny_encoders import ENCODERS, SEQ2SEQ
 from tiny_fields import VOCAB, Family
-from tiny_media import MEDIA
 from tiny_refused import REFUSED
+from tiny_written import WRITTEN_CAUSAL, WRITTEN_ENCODERS, WRITTEN_MEDIA, WRITTEN_SEQ2SEQ
 
 from headwise.hub.anatomy import anatomy_of
+
+CAUSAL = tiny_decoders.CAUSAL | WRITTEN_CAUSAL
+ENCODERS = tiny_encoders.ENCODERS | WRITTEN_ENCODERS
+SEQ2SEQ = tiny_encoders.SEQ2SEQ | WRITTEN_SEQ2SEQ
+MEDIA = tiny_media.MEDIA | WRITTEN_MEDIA
 
 SPEAKS = {*SEQ2SEQ, "whisper", "speech-to-text", "moonshine"}
 """Encoder-decoders, whose output names all three streams."""
@@ -68,7 +74,10 @@ def inputs_of(name: str, seed: int = 2) -> dict[str, torch.Tensor]:
 
 def eager_weights(model: Any, inputs: dict[str, Any]) -> dict[str, list[torch.Tensor]]:
     """transformers' own weights by stream, under eager attention: [batch, head, query, key] per layer."""
-    model.set_attn_implementation("eager")
+    if model._can_set_attn_implementation():
+        model.set_attn_implementation("eager")
+    else:
+        model.config._attn_implementation = "eager"  # Falcon's, which reads it for itself
     with torch.no_grad():
         out = model(**inputs, output_attentions=True)
     if "encoder_attentions" in out:

@@ -25,7 +25,7 @@ class Product:
     """softcap(scale * q k^T) + the biases where all masks allow, hidden elsewhere; `normal` = after the softmax.
 
     q [..., query, dim], k [..., key, dim]; `lead` are the axes before query and key, to which those of q, k,
-    the masks and the biases broadcast. `holes` are cells that were multiplied by 0 and not hidden yet (GPT).
+    the masks and the biases broadcast. `heads` is what batch and heads are where they are one axis. `holes` are cells that were multiplied by 0 and not hidden yet (GPT).
     """
 
     q: Tensor
@@ -39,11 +39,13 @@ class Product:
     normal: bool = False
     dropped: bool = False
     heads: tuple[int, int] | None = None
+    turned: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the tensor: lead, query, key."""
-        return (*self.lead, self.q.shape[-2], self.k.shape[-2])
+        """Of the tensor: lead, query, key; key, query where it is turned."""
+        cells = (self.q.shape[-2], self.k.shape[-2])
+        return (*self.lead, *(reversed(cells) if self.turned else cells))
 
     def allowed(self) -> Tensor | None:
         """Where all masks allow; None = everywhere."""
@@ -75,7 +77,9 @@ def _scaled(p: Product, factor: float) -> Product | None:
     )
 
 
-def _times(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _times(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     other = _other(x, args, kwargs)
     factor = _number(other)
     if factor is not None:
@@ -100,7 +104,9 @@ def _times_rows(p: Product, factor: Tensor) -> Product | None:
     return replace(p, q=p.q * factor, biases=tuple(bias * factor for bias in p.biases))
 
 
-def _divided(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _divided(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     if not args or args[0] is not x or kwargs.get("rounding_mode"):
         return None
     other = _other(x, args, kwargs)
@@ -108,14 +114,18 @@ def _divided(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out
     return None if inverse is None else _times(p, x, (x, inverse), {}, out)
 
 
-def _plus(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _plus(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     other, factor = _other(x, args, kwargs), kwargs.get("alpha", 1)
     if p.normal or other is None or (factor != 1 and args[0] is not x):
         return None
     return shifted(p, other if factor == 1 else other * factor)
 
 
-def _minus(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _minus(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     other = _other(x, args, kwargs)
     if p.normal or other is None or not args or args[0] is not x:
         return None
@@ -158,7 +168,9 @@ def _hidden(p: Product, keep: Tensor, value: Any) -> Product | None:
     return p if zero and not bool(shown.any()) else None
 
 
-def _masked_fill(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _masked_fill(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     given = dict(zip(("input", "mask", "value"), args, strict=False)) | kwargs
     mask = given.get("mask")
     if given.get("input", x) is not x or not isinstance(mask, Tensor):
@@ -166,7 +178,9 @@ def _masked_fill(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any],
     return _hidden(p, ~mask.bool(), given.get("value"))
 
 
-def _where(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _where(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     given = dict(zip(("condition", "input", "other"), args, strict=False)) | kwargs
     if isinstance(x, Tensor) and len(args) == 3 and args[0] is x:  # x.where(condition, other)
         given = {"condition": args[1], "input": x, "other": args[2]}
@@ -178,7 +192,9 @@ def _where(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: 
     return _hidden(p, ~condition, given.get("input")) if given.get("other") is x else None
 
 
-def _unchanged(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _unchanged(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     """Where it changed no number but hidden ones (a clamp that nothing reached)."""
     if out is x:
         return None
@@ -188,29 +204,37 @@ def _unchanged(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], o
     return p if bool(same.all()) else None
 
 
-def _softmax(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _softmax(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
     if p.normal or p.holes is not None or dim not in (-1, x.dim() - 1):
         return None
     return replace(p, normal=True)
 
 
-def _dropout(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _dropout(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
     if not given.get("training", True) or given.get("p", 0.5) == 0:
         return p
     return replace(p, dropped=True) if p.normal else None
 
 
-def _capped(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _capped(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     plain = not (p.normal or p.masks or p.biases or p.softcap is not None)
     return replace(p, softcap=1.0) if plain else None
 
 
-def _reshaped(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
+def _reshaped(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
     """Other axes before query and key, in the same order."""
     lead, cells = tuple(out.shape[:-2]), p.shape[-2:]
-    if out.dim() < 2 or tuple(out.shape[-2:]) != cells or out.numel() != x.numel():
+    if p.turned or out.dim() < 2 or tuple(out.shape[-2:]) != cells or out.numel() != x.numel():
         return None
     if lead == p.lead:
         return p
@@ -220,8 +244,10 @@ def _reshaped(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], ou
     return replace(_mapped(p, lambda t: t.reshape(*lead, *t.shape[-2:])), lead=lead, heads=heads)
 
 
-def _permuted(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product | None:
-    """Axes before query and key in another order."""
+def _permuted(
+    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
+) -> Product | None:
+    """Axes before query and key in another order, or query and key swapped."""
     where = torch.arange(x.dim())
     dims = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
     dims = tuple(kwargs.values()) or tuple(dims)
@@ -229,8 +255,13 @@ def _permuted(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], ou
     if len(dims) == 2 and x.dim() > 2:
         a, b = where[list(dims)].tolist()
         order[a], order[b] = b, a
-    if order[-2:] != where.tolist()[-2:]:
+    last = where.tolist()[-2:]
+    if sorted(order[-2:]) != last:
         return None
+    if order[-2:] != last:
+        p, order = replace(p, turned=not p.turned), [*order[:-2], *last]
+    if order == where.tolist():
+        return p
     lead = tuple(p.lead[i] for i in order[:-2])
     return replace(_mapped(p, lambda t: t.permute(order)), lead=lead, heads=None)
 
@@ -260,7 +291,9 @@ def _number(x: Any) -> float | None:
 
 def _other(x: Tensor, args: Arguments, kwargs: dict[str, Any]) -> Any:
     """The operand that is not x."""
-    rest = [a for a in (*args, *(v for k, v in kwargs.items() if k in ("input", "other"))) if a is not x]
+    rest = [
+        a for a in (*args, *(v for k, v in kwargs.items() if k in ("input", "other"))) if a is not x
+    ]
     return rest[0] if len(rest) == 1 else None
 
 

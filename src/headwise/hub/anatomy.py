@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -73,19 +73,21 @@ def anatomy_of(model: nn.Module) -> Anatomy:
         ModelError: no module of the model passes attend or transformers' attention interface.
     """
     found = {path: module for path, module in model.named_modules() if is_attention(module)}
+    outer = {path for path in found if any(p != path and _within(p, path) for p in found)}
+    hidden = {path: type(m).__name__ for path, m in model.named_modules() if hides(type(m))}
+    hidden |= {path: type(found.pop(path)).__name__ for path in outer}
     if not found:
         raise ModelError(
             f"{type(model).__name__} cannot be looked into: none of its modules goes through transformers' "
             "attention interface or headwise.nn.MultiHeadAttention; use a model class of the newer style "
             "(docs/models.md), or build its attention from headwise.nn"
         )
-    names = _stream_names(found)
+    names = _stream_names([*found, *hidden])
     paths: dict[str, list[str]] = defaultdict(list)
     for path in found:
         paths[names[_template(path)]].append(path)
     ids = {path: id for stream in paths for path, id in _layer_ids(stream, paths[stream])}
     layers = tuple(Layer(ids[path], path, module) for path, module in found.items())
-    hidden = {path: type(m).__name__ for path, m in model.named_modules() if hides(type(m))}
     return Anatomy(layers, hidden)
 
 
@@ -129,7 +131,11 @@ def _template(path: str) -> str:
     return re.sub(r"\d+", "#", path)
 
 
-def _stream_names(found: dict[str, nn.Module]) -> dict[str, str]:
+def _within(path: str, outer: str) -> bool:
+    return not outer or path.startswith(f"{outer}.")
+
+
+def _stream_names(found: Collection[str]) -> dict[str, str]:
     """A short name for each kind of path: "" alone, else encoder, decoder, cross or the tower's name."""
     templates = list(dict.fromkeys(_template(path) for path in found))
     if len(templates) == 1:

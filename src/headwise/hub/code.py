@@ -13,34 +13,45 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from torch import nn
-
 __all__ = ["writes_attention"]
 
 _PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum"}
 _FUSED = "scaled_dot_product_attention"
+_SOFTMAX = {"softmax", "Softmax"}
 _NOT_FOLLOWED = {
-    *("gather", "as_strided", "topk", "unfold", "index_select", "index_add", "scatter", "scatter_"),
-    *("grid_sample", "cumsum", "chunk_sparse_attention"),
+    *("as_strided", "unfold", "topk", "cumsum", "scatter", "scatter_", "index_add"),
+    "linear_sum_assignment",
 }
+"""Scores picked, moved or shared out in pieces; and an assignment, which is no attention."""
+
+_AXES = 4
+"""Batch, head, query, key."""
 
 
 @cache
 def writes_attention(cls: type) -> bool:
     """Whether modules of this class compute softmax(q k^T) v in a way that `written_out` can follow."""
     forward = getattr(cls, "forward", None)
-    if forward is None or not issubclass(cls, nn.Module) or cls.__module__.startswith("torch."):
+    if forward is None or cls.__module__.startswith("torch."):
         return False
+    if hasattr(cls, "_can_set_attn_implementation"):
+        return False  # a whole model of transformers, which holds its attention
     names: set[str] = set()
     products = 0
     for code in _codes(cls, inspect.unwrap(forward), set()):
         names.update(code.co_names)
         products += _products(code)
-        if any(isinstance(x, str) and "..." in x and "->" in x for x in code.co_consts):
-            return False  # an einsum over axes it does not name
+        if any(isinstance(x, str) and _is_of_blocks(x) for x in code.co_consts):
+            return False
     if names & _NOT_FOLLOWED:
         return False
-    return _FUSED in names or ("softmax" in names and products > 1)
+    return _FUSED in names or (bool(names & _SOFTMAX) and products > 1)
+
+
+def _is_of_blocks(text: str) -> bool:
+    """Whether this is an einsum over more axes than attention has, or over axes without a name."""
+    inputs, arrow, out = text.replace(" ", "").partition("->")
+    return bool(arrow) and "," in inputs and ("..." in text or len(out) > _AXES)
 
 
 def _codes(cls: type, function: Any, seen: set[CodeType]) -> Iterator[CodeType]:

@@ -37,8 +37,9 @@ def operands(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     if name == "baddbmm":
         given = dict(zip(("input", "batch1", "batch2"), args, strict=False)) | kwargs
         return given.get("batch1"), given.get("batch2")
-    if name == "einsum" and len(args) == 3 and isinstance(args[0], str):
-        return args[1], args[2]
+    if name == "einsum" and args and isinstance(args[0], str):
+        both = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
+        return (both[0], both[1]) if len(both) == 2 else None
     return None
 
 
@@ -59,14 +60,20 @@ def product(
     return found if beta == 0 or added is None else shifted(found, beta * added)
 
 
-def mixed(name: str, pattern: Product, v: Tensor, args: tuple[Any, ...]) -> Mixed | None:
-    """The product of a pattern with values, the pattern standing first where order matters."""
+def mixed(
+    name: str, pattern: Product, pair: tuple[Tensor, Tensor], at: int, args: tuple[Any, ...]
+) -> Mixed | None:
+    """The product of a pattern, which is the at-th of the two, with values; None where it is another product."""
+    v = pair[1 - at]
+    axes = len(pattern.lead) + 2
     if name == "einsum":
-        return _einsum_mixed(args[0], pattern, v)
-    if v.dim() < 3:
+        return None if pattern.turned else _einsum_mixed(args[0], pattern, v, at)
+    if v.dim() != axes or (at == 1) != pattern.turned:
         return None
-    lead = len(pattern.lead)
-    return Mixed(pattern, v, tuple(range(lead + 2))) if v.dim() == lead + 2 else None
+    order = tuple(range(axes))
+    if at == 0:
+        return Mixed(pattern, v, order)
+    return Mixed(pattern, v.transpose(-1, -2), (*order[:-2], axes - 1, axes - 2))  # v^T pattern^T
 
 
 def fused(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mixed | None:
@@ -113,13 +120,11 @@ def _einsum_product(equation: str, a: Tensor, b: Tensor) -> Product | None:
     return _of(_arranged(a, first, lead + query + dim), _arranged(b, second, lead + key + dim))
 
 
-def _einsum_mixed(equation: str, pattern: Product, v: Tensor) -> Mixed | None:
+def _einsum_mixed(equation: str, pattern: Product, v: Tensor, at: int) -> Mixed | None:
     parts = _parts(equation)
     if parts is None:
         return None
-    cells, values, out = parts
-    if len(cells) != len(pattern.lead) + 2:
-        cells, values = values, cells
+    cells, values, out = parts[at], parts[1 - at], parts[2]
     if len(cells) != len(pattern.lead) + 2:
         return None
     lead, query, key = cells[:-2], cells[-2], cells[-1]
@@ -149,5 +154,3 @@ def _arranged(x: Tensor, have: str, want: str) -> Tensor:
         if axis not in have:
             x = x.unsqueeze(at)
     return x
-
-

@@ -59,6 +59,7 @@ class _Session:
         default_factory=dict
     )
     checked: set[int] = field(default_factory=set)
+    inputs: dict[int, Tensor] = field(default_factory=dict)
     running: list[_Following | None] = field(default_factory=list)
 
     def mask(self, sources: tuple[Tensor, ...], cells: Tensor | None) -> Mask | None:
@@ -84,6 +85,8 @@ def _wrapped(module: nn.Module, session: _Session, *, follow: bool) -> Iterator[
         if not follow and not session.running:
             return plain(*args, **kwargs)
         following = None if tap is None else _Following(module, tap, session, (args, kwargs))
+        if following is not None:
+            following.refuse_pieces()
         session.running.append(following)
         try:
             if following is None:
@@ -152,6 +155,22 @@ class _Following(TorchFunctionMode):
         if self.done is None and self.last:
             raise self._refusal(self.last)
 
+    def refuse_pieces(self) -> None:
+        """Refuse a further run on another part of the tensor that the run before was on part of."""
+        x = next((x for x in self._inputs()), None)
+        last = self.session.inputs.get(id(self.module))
+        if x is None:
+            return
+        self.session.inputs[id(self.module)] = x
+        same = (
+            last is not None and last.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        )
+        if same and last is not None and last.storage_offset() != x.storage_offset():
+            raise ModelError(
+                f"{type(self.module).__name__} attends within pieces of its input, which cannot be looked into "
+                "yet; pass a shorter one"
+            )
+
     def _mine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
         """The arguments that are followed, whether read or lost."""
         flat = [*args, *kwargs.values()]
@@ -165,13 +184,15 @@ class _Following(TorchFunctionMode):
         held = [(x, self.values[id(x)][1]) for x in mine]
         if name == "setitem":
             out = args[0]
-        outs = [x for x in (out if isinstance(out, tuple | list) else [out]) if isinstance(x, Tensor)]
+        outs = [
+            x for x in (out if isinstance(out, tuple | list) else [out]) if isinstance(x, Tensor)
+        ]
         known = [(x, p) for x, p in held if isinstance(p, Product)]
         now: Product | None = None
         reader = READ.get(name)
         if known and reader is not None and isinstance(out, Tensor):
             x, p = known[0]
-            if reader in LAYOUT or tuple(out.shape) == p.shape:
+            if reader in LAYOUT or (tuple(out.shape) == p.shape and not p.turned):
                 now = reader(p, x, args, kwargs, out)
         for made in outs:
             normal = any(p.normal for _, p in held)
@@ -197,9 +218,10 @@ class _Following(TorchFunctionMode):
                 if self.done is not None:
                     return out
                 raise self._refusal(state.function)
-            found = mixed(name, state, pair[1 - i], args) if i == 0 or name == "einsum" else None
-            if found is None:
-                raise self._refusal(f"{name} of the pattern in another order of axes")
+            other = states[1 - i]
+            found = mixed(name, state, pair, i, args)
+            if found is None or (other is not None and other.normal):
+                raise self._refusal(f"{name} of the pattern with other than values")
             return self._complete(found, out)
         made = product(name, *pair, args, kwargs)
         if made is not None and tuple(out.shape) == made.shape:
@@ -268,16 +290,17 @@ class _Following(TorchFunctionMode):
             return p.heads
         if len(p.lead) == 1:
             (both,) = p.lead
-            for batch, width in self._inputs():
+            for x in self._inputs():
+                batch, width = x.shape[0], x.shape[-1]
                 if both == batch or (both % batch == 0 and both // batch * v.shape[-1] == width):
                     return batch, both // batch
         raise self._refusal(f"scores of the shape {list(p.shape)}, where heads cannot be told")
 
-    def _inputs(self) -> Iterator[tuple[int, int]]:
+    def _inputs(self) -> Iterator[Tensor]:
         args, kwargs = self.call
         for x in (*args, *kwargs.values()):
-            if isinstance(x, Tensor) and x.dim() == 3 and x.is_floating_point():
-                yield x.shape[0], x.shape[-1]
+            if isinstance(x, Tensor) and x.dim() > 2 and x.is_floating_point():
+                yield x
 
     def _scores(self, p: Product, batch: int, heads: int) -> Scores:
         queries, keys = p.shape[-2:]
@@ -285,6 +308,8 @@ class _Following(TorchFunctionMode):
         for cells in p.masks:
             four = _four(cells, batch, heads).expand(-1, -1, queries, keys)
             allowed = four if allowed is None else allowed & four
+        if allowed is not None and bool((allowed == allowed[:, :1]).all()):
+            allowed = allowed[:, :1]
         bias = None
         for part in p.biases:
             four = _four(part, batch, heads)
