@@ -3,7 +3,8 @@
     python docs/families.py
 
 Nothing is built or loaded: each family's modeling file is imported and its classes are asked what the product
-asks (hub/anatomy: does its attention go through transformers' attention interface?).
+asks (hub/anatomy: does its attention go through transformers' attention interface, or is it written out by hand in
+a way that can be followed?).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from torch import nn
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import model_type_to_module_name
 
-from headwise.hub.anatomy import attends, hides
+from headwise.hub.anatomy import attends, hides, routes
 
 PAGE = Path(__file__).with_name("families.md")
-LOOKED_INTO, IN_PART, COMPOSED = "looked into", "in part", "as its parts"
+LOOKED_INTO, FOLLOWED, IN_PART, COMPOSED = "looked into", "followed", "in part", "as its parts"
 REFUSED, NONE = "refused", "no attention"
 
 HEAD = """# Families of transformers {version}
@@ -36,6 +37,9 @@ of more than a hundred of them.
 {counts}
 
 - **looked into**: every attention class of the family goes through transformers' attention interface.
+- **followed**: some of its attention classes, named beside, write attention out by hand. Their heads are read while
+  they run, from the product of queries and keys to the product with the values. A class that does something
+  else in between (or attends twice, or within pieces of its input) is refused by name when it runs.
 - **in part**: the classes named beside compute attention by themselves. A model that has some of each is looked
   into without them, and says so when it is loaded; a model that has only those is refused.
 - **as its parts**: built of models of other families, and looked into as far as they are.
@@ -44,7 +48,7 @@ of more than a hundred of them.
 
 A model may still be refused when it runs (windows of an image, packed images): see [models.md](models.md).
 
-| family | | attention that is not seen |
+| family | | attention written out by hand, or *not seen* |
 |---|---|---|
 """
 
@@ -55,7 +59,8 @@ class Found:
 
     family: str
     verdict: str
-    hidden: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
 
 
 def families() -> dict[str, Found]:
@@ -71,26 +76,31 @@ def judge(family: str, file: ModuleType) -> Found:
         if inspect.isclass(cls) and issubclass(cls, nn.Module) and cls.__module__ == file.__name__
     ]
     seen = [cls for cls in classes if attends(cls)]
+    through = [cls.__name__ for cls in seen if routes(cls)]
+    written = tuple(sorted(cls.__name__ for cls in seen if not routes(cls)))
     hidden = tuple(sorted(cls.__name__ for cls in classes if hides(cls)))
     models = [cls for cls in classes if issubclass(cls, transformers.PreTrainedModel)]
-    routed = all(cls._can_set_attn_implementation() for cls in models)
-    if seen and routed:
-        return Found(family, IN_PART if hidden else LOOKED_INTO, hidden)
+    switched = not through or all(cls._can_set_attn_implementation() for cls in models)
+    if seen and switched:
+        verdict = IN_PART if hidden else FOLLOWED if written else LOOKED_INTO
+        return Found(family, verdict, hidden, written)
     if hidden or seen:
-        return Found(family, REFUSED, hidden or tuple(cls.__name__ for cls in seen))
-    return Found(family, COMPOSED if any(_holds_models(cls, file) for cls in classes) else NONE, ())
+        return Found(family, REFUSED, hidden or tuple(through), written)
+    return Found(family, COMPOSED if any(_holds_models(cls, file) for cls in classes) else NONE)
 
 
 def page(found: dict[str, Found]) -> str:
     """The text of docs/families.md."""
     count = Counter(item.verdict for item in found.values())
-    order = (LOOKED_INTO, IN_PART, COMPOSED, REFUSED, NONE)
+    order = (LOOKED_INTO, FOLLOWED, IN_PART, COMPOSED, REFUSED, NONE)
     counts = "; ".join(f"{count[verdict]} {verdict}" for verdict in order)
-    rows = [
-        f"| {item.family} | {item.verdict} | {', '.join(item.hidden)} |" for item in found.values()
-    ]
+    rows = [f"| {x.family} | {x.verdict} | {_beside(x)} |" for x in found.values()]
     head = HEAD.format(version=transformers.__version__, counts=f"{len(found)} families: {counts}.")
     return head + "\n".join(rows) + "\n"
+
+
+def _beside(item: Found) -> str:
+    return ", ".join([*item.written, *(f"*{name}*" for name in item.hidden)])
 
 
 def _files() -> dict[str, ModuleType]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["HIDDEN", "LAYOUT", "READ", "Product", "shifted"]
+__all__ = ["Call", "Product", "read", "shifted"]
 
 HIDDEN = -9e3
 """A score this low, or lower, hides the key: e^-9000 is 0 in every dtype. Masks of -1e4 are in use."""
@@ -24,8 +24,15 @@ HIDDEN = -9e3
 class Product:
     """softcap(scale * q k^T) + the biases where all masks allow, hidden elsewhere; `normal` = after the softmax.
 
-    q [..., query, dim], k [..., key, dim]; `lead` are the axes before query and key, to which those of q, k,
-    the masks and the biases broadcast. `heads` is what batch and heads are where they are one axis. `holes` are cells that were multiplied by 0 and not hidden yet (GPT).
+    Attributes:
+        q: [..., query, dim].
+        k: [..., key, dim].
+        lead: the axes before query and key, to which those of q, k, masks and biases broadcast.
+        holes: cells that were multiplied by 0 and are not hidden yet (the first GPT hides so).
+        normal: whether the softmax was taken.
+        dropped: whether some of its weights were dropped then.
+        heads: batch and heads, where `lead` has them in one axis and they are known.
+        turned: whether the tensor is [..., key, query].
     """
 
     q: Tensor
@@ -43,10 +50,11 @@ class Product:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the tensor: lead, query, key; key, query where it is turned."""
+        """Of the tensor."""
         cells = (self.q.shape[-2], self.k.shape[-2])
         return (*self.lead, *(reversed(cells) if self.turned else cells))
 
+    @property
     def allowed(self) -> Tensor | None:
         """Where all masks allow; None = everywhere."""
         found: Tensor | None = None
@@ -55,16 +63,75 @@ class Product:
         return found
 
 
-Arguments = tuple[Any, ...]
-Read = Callable[[Product, Tensor, Arguments, dict[str, Any], Tensor], Product | None]
-"""read(product, its tensor, args, kwargs, the new tensor) -> what the new tensor holds."""
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A torch function, by its name without the underscores of its variants, that made `out` from x and others."""
+
+    name: str
+    x: Tensor
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    out: Tensor
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """The arguments by name, those given by place under these names."""
+        return dict(zip(names, self.args, strict=False)) | self.kwargs
+
+    @property
+    def first(self) -> bool:
+        """Whether x is the first argument."""
+        return bool(self.args) and self.args[0] is self.x
+
+    @property
+    def other(self) -> Any:
+        """The one operand that is not x; None where there is none, or more."""
+        named = (self.kwargs[name] for name in ("input", "other") if name in self.kwargs)
+        rest = [a for a in (*self.args, *named) if a is not self.x]
+        return rest[0] if len(rest) == 1 else None
 
 
-def _kept(p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor) -> Product:
+def read(p: Product, call: Call) -> Product | None:
+    """What the result of this call holds, where its x holds p; None where it is not understood."""
+    reader = _LAYOUT.get(call.name)
+    if reader is None and tuple(call.out.shape) == p.shape and not p.turned:
+        reader = _VALUES.get(call.name)
+    return None if reader is None else reader(p, call)
+
+
+def shifted(p: Product, other: Any) -> Product:
+    """With something added: what of it hides keys is a mask, the rest a bias."""
+    if not isinstance(other, Tensor):
+        other = torch.as_tensor(other, dtype=p.q.dtype, device=p.q.device)
+    allowed = other > HIDDEN
+    masks, biases = p.masks, p.biases
+    if not bool(allowed.all()):
+        masks = (*masks, allowed)
+        other = other.masked_fill(~allowed, 0.0)
+    if bool(other.any()):
+        biases = (*biases, other)
+    return _filled(replace(p, masks=masks, biases=biases))
+
+
+def _kept(p: Product, call: Call) -> Product | None:
     return p
 
 
-def _scaled(p: Product, factor: float) -> Product | None:
+def _times(p: Product, call: Call) -> Product | None:
+    return _scaled(p, call.other)
+
+
+def _divided(p: Product, call: Call) -> Product | None:
+    other = call.other
+    plain = call.first and not call.kwargs.get("rounding_mode")
+    return _scaled(p, 1 / other) if plain and isinstance(other, Tensor | int | float) else None
+
+
+def _scaled(p: Product, factor: Any) -> Product | None:
+    if isinstance(factor, Tensor) and factor.numel() > 1:
+        return _scaled_by_tensor(p, factor)
+    if not isinstance(factor, Tensor | int | float):
+        return None
+    factor = float(factor)
     if factor == 1:
         return p
     if p.normal or (factor <= 0 and (p.masks or p.softcap is not None)):
@@ -77,125 +144,72 @@ def _scaled(p: Product, factor: float) -> Product | None:
     )
 
 
-def _times(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
-    other = _other(x, args, kwargs)
-    factor = _number(other)
-    if factor is not None:
-        return _scaled(p, factor)
-    if not isinstance(other, Tensor):
-        return None
-    if bool((other == 1).all()):
+def _scaled_by_tensor(p: Product, factor: Tensor) -> Product | None:
+    if bool((factor == 1).all()):
         return p
     if p.normal:
         return None
-    if other.shape[-1] == 1:
-        return _times_rows(p, other)
-    if p.masks or p.holes is not None or not bool(((other == 0) | (other == 1)).all()):
+    if factor.shape[-1] == 1:  # one for each head or query, which may as well stand on the queries
+        if p.softcap is not None or (p.masks and not bool((factor > 0).all())):
+            return None
+        return replace(p, q=p.q * factor, biases=tuple(bias * factor for bias in p.biases))
+    is_mask = bool(((factor == 0) | (factor == 1)).all())
+    return replace(p, holes=factor == 0) if is_mask and not p.masks and p.holes is None else None
+
+
+def _plus(p: Product, call: Call) -> Product | None:
+    factor = call.kwargs.get("alpha", 1)
+    if p.normal or call.other is None or (factor != 1 and not call.first):
         return None
-    return replace(p, holes=other == 0)
+    return shifted(p, call.other if factor == 1 else call.other * factor)
 
 
-def _times_rows(p: Product, factor: Tensor) -> Product | None:
-    """One factor for each head or query: it may as well stand on the queries."""
-    if p.softcap is not None or (p.masks and not bool((factor > 0).all())):
+def _minus(p: Product, call: Call) -> Product | None:
+    if p.normal or call.other is None or not call.first:
         return None
-    return replace(p, q=p.q * factor, biases=tuple(bias * factor for bias in p.biases))
-
-
-def _divided(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
-    if not args or args[0] is not x or kwargs.get("rounding_mode"):
-        return None
-    other = _other(x, args, kwargs)
-    inverse = 1 / other if isinstance(other, Tensor | int | float) else None
-    return None if inverse is None else _times(p, x, (x, inverse), {}, out)
-
-
-def _plus(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
-    other, factor = _other(x, args, kwargs), kwargs.get("alpha", 1)
-    if p.normal or other is None or (factor != 1 and args[0] is not x):
-        return None
-    return shifted(p, other if factor == 1 else other * factor)
-
-
-def _minus(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
-    other = _other(x, args, kwargs)
-    if p.normal or other is None or not args or args[0] is not x:
-        return None
-    return shifted(p, -1 * kwargs.get("alpha", 1) * other)
-
-
-def shifted(p: Product, other: Any) -> Product:
-    """With something added: what of it hides keys is a mask, the rest a bias."""
-    if not isinstance(other, Tensor):
-        other = torch.as_tensor(other, dtype=p.q.dtype, device=p.q.device)
-    allowed = other > HIDDEN
-    masks, biases = p.masks, p.biases
-    rest = other
-    if not bool(allowed.all()):
-        masks = (*masks, allowed)
-        rest = other.masked_fill(~allowed, 0.0)
-    if bool(rest.any()):
-        biases = (*biases, rest)
-    return _filled(replace(p, masks=masks, biases=biases))
+    return shifted(p, -call.kwargs.get("alpha", 1) * call.other)
 
 
 def _filled(p: Product) -> Product:
     """Without holes where the masks hide them all."""
-    allowed = p.allowed()
+    allowed = p.allowed
     if p.holes is None or allowed is None or bool((p.holes & allowed).any()):
         return p
     return replace(p, holes=None)
 
 
-def _hidden(p: Product, keep: Tensor, value: Any) -> Product | None:
-    """Kept where `keep`, and the value elsewhere."""
-    low = value if not isinstance(value, Tensor) else float(value.max()) if value.numel() else None
-    if not isinstance(low, int | float):
-        return None
-    if not p.normal:
-        return _filled(replace(p, masks=(*p.masks, keep))) if low <= HIDDEN else None
-    allowed = p.allowed()  # hidden once more after the softmax: nothing may change by that
-    shown = ~keep if allowed is None else ~keep & allowed
-    zero = low == 0 and not (isinstance(value, Tensor) and bool(value.any()))
-    return p if zero and not bool(shown.any()) else None
-
-
-def _masked_fill(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
-    given = dict(zip(("input", "mask", "value"), args, strict=False)) | kwargs
+def _masked_fill(p: Product, call: Call) -> Product | None:
+    given = call.given("input", "mask", "value")
     mask = given.get("mask")
-    if given.get("input", x) is not x or not isinstance(mask, Tensor):
-        return None
-    return _hidden(p, ~mask.bool(), given.get("value"))
+    return _hidden(p, ~mask.bool(), given.get("value")) if isinstance(mask, Tensor) else None
 
 
-def _where(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
-    given = dict(zip(("condition", "input", "other"), args, strict=False)) | kwargs
-    if isinstance(x, Tensor) and len(args) == 3 and args[0] is x:  # x.where(condition, other)
-        given = {"condition": args[1], "input": x, "other": args[2]}
+def _where(p: Product, call: Call) -> Product | None:
+    given = call.given("condition", "input", "other")
+    if call.first and len(call.args) == 3:  # x.where(condition, other)
+        given = {"condition": call.args[1], "input": call.x, "other": call.args[2]}
     condition = given.get("condition")
     if not isinstance(condition, Tensor) or condition.dtype is not torch.bool:
         return None
-    if given.get("input") is x:
+    if given.get("input") is call.x:
         return _hidden(p, condition, given.get("other"))
-    return _hidden(p, ~condition, given.get("input")) if given.get("other") is x else None
+    return _hidden(p, ~condition, given.get("input"))
 
 
-def _unchanged(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
+def _hidden(p: Product, keep: Tensor, value: Any) -> Product | None:
+    """Kept where `keep`, and the value elsewhere."""
+    values = torch.as_tensor(value)
+    if not p.normal:
+        low = bool((values <= HIDDEN).all())
+        return _filled(replace(p, masks=(*p.masks, keep))) if low else None
+    allowed = p.allowed  # hidden once more after the softmax: nothing may change by that
+    shown = ~keep if allowed is None else ~keep & allowed
+    return None if bool(values.any()) or bool(shown.any()) else p
+
+
+def _unchanged(p: Product, call: Call) -> Product | None:
     """Where it changed no number but hidden ones (a clamp that nothing reached)."""
+    x, out = call.x, call.out
     if out is x:
         return None
     same = (out == x) | ((x <= HIDDEN) & (out <= HIDDEN))
@@ -204,63 +218,52 @@ def _unchanged(
     return p if bool(same.all()) else None
 
 
-def _softmax(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    if p.normal or p.holes is not None or dim not in (-1, x.dim() - 1):
-        return None
-    return replace(p, normal=True)
+def _softmax(p: Product, call: Call) -> Product | None:
+    dim = call.given("input", "dim").get("dim")
+    over_keys = dim in (-1, call.x.dim() - 1)
+    return replace(p, normal=True) if over_keys and not p.normal and p.holes is None else None
 
 
-def _dropout(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
-    given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
+def _dropout(p: Product, call: Call) -> Product | None:
+    given = call.given("input", "p", "training")
     if not given.get("training", True) or given.get("p", 0.5) == 0:
         return p
     return replace(p, dropped=True) if p.normal else None
 
 
-def _capped(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
-    plain = not (p.normal or p.masks or p.biases or p.softcap is not None)
+def _capped(p: Product, call: Call) -> Product | None:
+    plain = not (p.normal or p.masks or p.biases or p.holes is not None or p.softcap is not None)
     return replace(p, softcap=1.0) if plain else None
 
 
-def _reshaped(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
+def _reshaped(p: Product, call: Call) -> Product | None:
     """Other axes before query and key, in the same order."""
-    lead, cells = tuple(out.shape[:-2]), p.shape[-2:]
-    if p.turned or out.dim() < 2 or tuple(out.shape[-2:]) != cells or out.numel() != x.numel():
+    out = call.out
+    if p.turned or out.dim() < 2 or tuple(out.shape[-2:]) != p.shape[-2:]:
         return None
-    if lead == p.lead:
-        return p
-    heads = (lead[0], lead[1]) if len(lead) == 2 and len(p.lead) == 1 else p.heads
-    if len(p.lead) == 2 and len(lead) == 1:
-        heads = (p.lead[0], p.lead[1])
+    lead = tuple(out.shape[:-2])
+    if lead == p.lead or out.numel() != call.x.numel():
+        return p if lead == p.lead else None
+    heads = p.heads
+    for two, one in ((lead, p.lead), (p.lead, lead)):
+        if len(two) == 2 and len(one) == 1:
+            heads = (two[0], two[1])
     return replace(_mapped(p, lambda t: t.reshape(*lead, *t.shape[-2:])), lead=lead, heads=heads)
 
 
-def _permuted(
-    p: Product, x: Tensor, args: Arguments, kwargs: dict[str, Any], out: Tensor
-) -> Product | None:
+def _permuted(p: Product, call: Call) -> Product | None:
     """Axes before query and key in another order, or query and key swapped."""
-    where = torch.arange(x.dim())
-    dims = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
-    dims = tuple(kwargs.values()) or tuple(dims)
-    order = where[list(dims)].tolist() if len(dims) == x.dim() else where.tolist()
-    if len(dims) == 2 and x.dim() > 2:
-        a, b = where[list(dims)].tolist()
-        order[a], order[b] = b, a
-    last = where.tolist()[-2:]
-    if sorted(order[-2:]) != last:
+    axes = list(range(call.x.dim()))
+    given = tuple(call.kwargs.values()) or call.args[1:]
+    dims = [axes[i] for i in (given if isinstance(given[0], int) else given[0])]
+    order = dims if len(dims) == len(axes) else list(axes)
+    if call.name != "permute":
+        order[dims[0]], order[dims[1]] = dims[1], dims[0]
+    if sorted(order[-2:]) != axes[-2:]:
         return None
-    if order[-2:] != last:
-        p, order = replace(p, turned=not p.turned), [*order[:-2], *last]
-    if order == where.tolist():
+    if order[-2:] != axes[-2:]:
+        p, order = replace(p, turned=not p.turned), [*order[:-2], *axes[-2:]]
+    if order == axes:
         return p
     lead = tuple(p.lead[i] for i in order[:-2])
     return replace(_mapped(p, lambda t: t.permute(order)), lead=lead, heads=None)
@@ -283,25 +286,18 @@ def _mapped(p: Product, change: Callable[[Tensor], Tensor]) -> Product:
     )
 
 
-def _number(x: Any) -> float | None:
-    if isinstance(x, Tensor):
-        return float(x) if x.numel() == 1 else None
-    return float(x) if isinstance(x, int | float) else None
+_Read = Callable[[Product, Call], Product | None]
 
 
-def _other(x: Tensor, args: Arguments, kwargs: dict[str, Any]) -> Any:
-    """The operand that is not x."""
-    rest = [
-        a for a in (*args, *(v for k, v in kwargs.items() if k in ("input", "other"))) if a is not x
-    ]
-    return rest[0] if len(rest) == 1 else None
+def _table(*entries: tuple[str, _Read]) -> dict[str, _Read]:
+    return {name: reader for names, reader in entries for name in names.split()}
 
 
-def _table(*entries: tuple[str, Read]) -> dict[str, Read]:
-    return {name: read for names, read in entries for name in names.split()}
-
-
-READ: dict[str, Read] = _table(
+_LAYOUT = _table(
+    ("view reshape view_as reshape_as unsqueeze squeeze flatten unflatten", _reshaped),
+    ("permute transpose swapaxes swapdims", _permuted),
+)
+_VALUES = _table(
     ("to float double half bfloat16 type type_as contiguous clone detach data alias", _kept),
     ("mul multiply imul", _times),
     ("div divide true_divide truediv", _divided),
@@ -313,10 +309,4 @@ READ: dict[str, Read] = _table(
     ("softmax", _softmax),
     ("dropout", _dropout),
     ("tanh", _capped),
-    ("view reshape view_as reshape_as unsqueeze squeeze flatten unflatten", _reshaped),
-    ("permute transpose swapaxes swapdims", _permuted),
 )
-"""How each torch function is read, by its name without the underscores of in-place and operator variants."""
-
-LAYOUT = {_reshaped, _permuted}
-"""Those whose result has another shape."""

@@ -28,9 +28,13 @@ _AXES = 4
 """Batch, head, query, key."""
 
 
-@cache
-def writes_attention(cls: type) -> bool:
+def writes_attention(cls: Any) -> bool:
     """Whether modules of this class compute softmax(q k^T) v in a way that `written_out` can follow."""
+    return _judged(cls)
+
+
+@cache
+def _judged(cls: Any) -> bool:
     forward = getattr(cls, "forward", None)
     if forward is None or cls.__module__.startswith("torch."):
         return False

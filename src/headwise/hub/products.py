@@ -5,7 +5,6 @@ Read from matmul, bmm, baddbmm, einsum and scaled_dot_product_attention, whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +37,7 @@ def operands(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         given = dict(zip(("input", "batch1", "batch2"), args, strict=False)) | kwargs
         return given.get("batch1"), given.get("batch2")
     if name == "einsum" and args and isinstance(args[0], str):
-        both = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
+        both = tuple(args[1]) if isinstance(args[1], list | tuple) else args[1:]
         return (both[0], both[1]) if len(both) == 2 else None
     return None
 
