@@ -8,7 +8,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 import transformers
-from tiny_models import assert_record_is, build, eager_of, ids_of, inputs_of, padded, seeded
+from tiny_fields import BART, VISION, VOCAB
+from tiny_models import (
+    assert_record_is,
+    build,
+    eager_of,
+    eager_weights,
+    ids_of,
+    inputs_of,
+    padded,
+    seeded,
+)
 from tiny_written import WRITTEN
 from torch import Tensor, nn
 from written_help import Cross, Fused, Model, Textbook, gated, outputs, own_modules
@@ -20,6 +30,17 @@ from headwise.names import ModelError
 
 OUT = ("dense", "o", "out_proj", "c_proj", "out_lin", "o_proj", "projection")
 """What W_O is called: within the attention module, or beside it."""
+
+PROPHET = {
+    "vocab_size": VOCAB,
+    "hidden_size": 24,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+    "num_encoder_attention_heads": 4,
+    "num_decoder_attention_heads": 4,
+    "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16,
+}
 
 
 def w_o(model: nn.Module, path: str) -> nn.Module | None:
@@ -231,6 +252,58 @@ def test_pieces_of_a_long_text_are_refused() -> None:
     loaded = hw.load(seeded(transformers.CanineModel, config))
     with pytest.raises(ModelError, match=r"CanineSelfAttention attends within pieces of its input"):
         hw.look(loaded, {"input_ids": ids_of(32)[0][None]})
+
+
+@pytest.mark.parametrize(
+    ("name", "streams"),
+    [("LED", {"decoder", "cross"}), ("ProphetNet", {"encoder", "cross"})],
+)
+def test_a_model_of_which_a_part_cannot_be_followed(name: str, streams: set[str], capsys) -> None:
+    """The streams are called what they would be called if all were seen."""
+    fields = {**BART, "attention_window": 4} if name == "LED" else PROPHET
+    config = getattr(transformers, f"{name}Config")(**fields)
+    loaded = hw.load(seeded(getattr(transformers, f"{name}Model"), config))
+    assert "are left out of every record" in capsys.readouterr().err
+    inputs = {"input_ids": ids_of(8)[0][None], "decoder_input_ids": ids_of(5)[0][None]}
+    (record,) = hw.look(loaded, inputs)
+    assert {id.stream for id in record.layers} == streams
+    assert record.verified < 1e-5
+
+
+def test_layers_of_both_kinds_in_one_model() -> None:
+    """GIT's image tower goes through the interface, its text stack writes attention out."""
+    fields = {**WRITTEN["mpnet"].fields, "vision_config": VISION}
+    loaded = hw.load(seeded(transformers.GitModel, transformers.GitConfig(**fields)))
+    inputs = {"input_ids": ids_of(6)[0][None], "pixel_values": torch.randn(1, 3, 12, 12)}
+    plain = outputs(loaded, inputs)
+    (record,) = hw.look(loaded, inputs)
+    assert {str(id) for id in record.layers} == {
+        f"{tower}.{i}" for tower in ("image_encoder", "encoder") for i in range(2)
+    }
+    assert record.verified < 1e-5
+    assert torch.equal(plain, outputs(loaded, inputs))
+    own = eager_weights(loaded.module, inputs)[""]
+    mine = torch.tensor(record.weights("encoder.1.2"))
+    torch.testing.assert_close(mine, own[1][0, 2].double(), atol=1e-5, rtol=0)
+
+
+def test_a_softmax_that_is_no_attention_is_let_be() -> None:
+    class Router(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Parameter(torch.randn(12, 5)), nn.Parameter(torch.randn(5, 12))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ self.a).softmax(-1) @ self.b
+
+    class Routed(Model):
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.router(super().forward(ids))
+
+    model = Routed(Fused())
+    model.router = Router()
+    (record,) = hw.look(hw.load(model), {"input_ids": torch.tensor([[1, 2, 3, 4]])})
+    assert len(record.layers) == 2
 
 
 def test_a_module_that_holds_attention_is_not_one_itself() -> None:

@@ -1,8 +1,8 @@
 """Anatomy: which modules of a model are its attention layers, and what they are called.
 
 A layer is found by what its code does (it calls our MultiHeadAttention's attend, or transformers' attention
-interface), never by the model's family. Its id comes from its path: the first number is the layer, and the words
-around it say the stream where a model has more than one.
+interface, or writes attention out by hand), never by the model's family. Its id comes from its path: the first
+number is the layer, and the words around it say the stream where a model has more than one.
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ def anatomy_of(model: nn.Module) -> Anatomy:
         ModelError: no module of the model passes attend or transformers' attention interface.
     """
     found = {path: module for path, module in model.named_modules() if is_attention(module)}
-    outer = {path for path in found if any(p != path and _within(p, path) for p in found)}
+    by_hand = [path for path, module in found.items() if writes_attention(type(module))]
+    outer = {path for path in by_hand if any(p != path and _within(p, path) for p in found)}
     hidden = {path: type(m).__name__ for path, m in model.named_modules() if hides(type(m))}
-    hidden |= {path: type(found.pop(path)).__name__ for path in outer}
+    hidden |= {path: type(found.pop(path)).__name__ for path in outer}  # what holds attention
     if not found:
         raise ModelError(
             f"{type(model).__name__} cannot be looked into: none of its modules goes through transformers' "

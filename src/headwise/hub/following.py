@@ -98,8 +98,8 @@ class Following(TorchFunctionMode):
         held = self._held(args, kwargs)
         if held:
             self._step(name, held, args, kwargs, args[0] if name == "setitem" else out)
-        elif name in ("softmax", "multi_head_attention_forward"):
-            self.open_end = f"{name} of what is no product of queries and keys"
+        elif name == "softmax" and "Attention" in type(self.module).__name__:
+            self.open_end = "softmax of what is no product of queries and keys"
         return out
 
     def end(self) -> None:
