@@ -90,6 +90,17 @@ def test_a_gate_of_ones_and_nobody_looking_change_nothing() -> None:
     assert not any("forward" in module.__dict__ for module in loaded.module.modules())
 
 
+def test_a_forward_of_the_modules_own_is_put_back() -> None:
+    """accelerate and others hang theirs on a module."""
+    loaded = hw.load(Model(Fused()))
+    layer = loaded.anatomy.layers[0].module
+    plain, calls = layer.forward, []
+    layer.forward = mine = lambda x: calls.append(x) or plain(x)
+    hw.look(loaded, {"input_ids": torch.tensor([[1, 2, 3]])})
+    assert layer.forward is mine
+    assert len(calls) == 1
+
+
 def test_a_gate_has_gradients() -> None:
     loaded, gate = hw.load(build("mpnet")), torch.ones(4, requires_grad=True)
     layer = loaded.anatomy.layers[0]
@@ -136,7 +147,7 @@ def test_a_module_of_ones_own(layer: nn.Module) -> None:
     model = Model(layer)
     for parameter in model.parameters():
         nn.init.normal_(parameter, 0, 0.4)
-    inputs = {"input_ids": torch.tensor([[1, 2, 3, 4, 5], [6, 7, 8, 9, 1]])}
+    inputs = {"input_ids": torch.tensor([[1, 2, 3, 4, 5, 6], [6, 7, 8, 9, 1, 2]])}
     loaded = hw.load(model)
     first, second = hw.look(loaded, inputs)
     reference = Model(Textbook()).eval()
@@ -196,6 +207,8 @@ class _Odd(Textbook):
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         if self.kind == "sort":
             scores = scores.sort(-1).values
+        if self.kind == "zeroed":
+            scores = scores * torch.ones(x.shape[1], x.shape[1]).tril()
         pattern = scores.softmax(1 if self.kind == "axis" else -1)
         if self.kind == "renormalised":
             pattern = pattern / pattern.sum(-2, keepdim=True)
@@ -211,6 +224,7 @@ class _Odd(Textbook):
     ("kind", "message"),
     [
         ("sort", r"does not follow \(sort\)"),
+        ("zeroed", r"does not follow \(softmax of scores that are 0 in places\)"),
         ("axis", r"does not follow \(softmax over another axis than the keys\)"),
         ("renormalised", r"does not follow \(div\)"),
         ("unused", r"does not follow \(the pattern is not multiplied with values\)"),

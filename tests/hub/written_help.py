@@ -84,19 +84,20 @@ class Folded(Textbook):
 
 
 class TimeFirst(Textbook):
-    """[position, batch, width] inside, as fairseq has it."""
+    """Called with [position, batch, width], as fairseq has it."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        n, batch = x.shape[1], x.shape[0]
-        t = x.transpose(0, 1)
+    time_first = True
+
+    def forward(self, t: Tensor) -> Tensor:
+        n, batch = t.shape[:2]
         q, k, v = (
             f(t).contiguous().view(n, batch * HEADS, DIM).transpose(0, 1)
             for f in (self.q, self.k, self.v)
         )
-        scores = torch.baddbmm(torch.zeros(1, n, n), q, k.mT, alpha=DIM**-0.5)
+        scores = torch.baddbmm(t.new_zeros(1, n, n), q, k.mT, alpha=DIM**-0.5)
         scores = torch.where(torch.ones(n, n).tril().bool(), scores, -1e9)
         z = torch.bmm(scores.softmax(-1), v)
-        return self.out(z.transpose(0, 1).reshape(n, batch, -1)).transpose(0, 1)
+        return self.out(z.transpose(0, 1).reshape(n, batch, -1))
 
 
 class Multiplied(Textbook):
@@ -137,9 +138,11 @@ class Model(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.table(ids)
+        turned = hasattr(self.layers[0], "time_first")
+        x = x.transpose(0, 1) if turned else x
         for layer in self.layers:
             x = x + layer(x)
-        return x
+        return x.transpose(0, 1) if turned else x
 
 
 class _Crossing(Textbook):

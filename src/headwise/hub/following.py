@@ -6,8 +6,6 @@ way hold (`algebra`), meets the products (`products`), and shows the whole to th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,20 +32,10 @@ _OFF_HALF = 5e-2
 
 @dataclass(eq=False)
 class Session:
-    """Attention being followed: layers already checked, what each last ran on, and which runs innermost."""
+    """Attention being followed: layers already checked, and what each last ran on."""
 
     checked: set[int] = field(default_factory=set)
     inputs: dict[int, Tensor] = field(default_factory=dict)
-    running: list[Following | None] = field(default_factory=list)
-
-    @contextmanager
-    def within(self, following: Following | None) -> Iterator[None]:
-        """The time in which this forward is the innermost."""
-        self.running.append(following)
-        try:
-            yield
-        finally:
-            self.running.pop()
 
 
 @dataclass(frozen=True)
@@ -85,8 +73,6 @@ class Following(TorchFunctionMode):
         """Run the function, and keep what its result holds."""
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if self.session.running[-1] is not self:
-            return out
         name = _name(func)
         if name == "scaled_dot_product_attention":
             whole = fused(args, kwargs)
@@ -132,9 +118,9 @@ class Following(TorchFunctionMode):
         if known is not None and isinstance(out, Tensor):
             now = read(known[1], Call(name, known[0], args, kwargs, out))
         if name == "softmax" and now is None:
-            raise self._refusal(
-                lost.function if lost else "softmax over another axis than the keys"
-            )
+            zeroed = known is not None and known[1].holes is not None
+            why = "of scores that are 0 in places" if zeroed else "over another axis than the keys"
+            raise self._refusal(lost.function if lost else f"softmax {why}")
         where = lost.function if lost is not None and known is None else name
         holds = now or _Lost(where, any(p.normal for _, p in held))
         for made in out if isinstance(out, tuple | list) else [out]:

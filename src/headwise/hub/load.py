@@ -70,8 +70,9 @@ class Model:
     @contextmanager
     def open(self) -> Iterator[None]:
         """The context in which the attention modules see their taps."""
-        modules = [layer.module for layer in self.anatomy.layers]
-        others = [module for module in modules if not isinstance(module, MultiHeadAttention)]
+        others = [
+            m.module for m in self.anatomy.layers if not isinstance(m.module, MultiHeadAttention)
+        ]
         by_hand = [module for module in others if not routes(type(module))]
         with ExitStack() as stack:
             if len(by_hand) < len(others):
@@ -79,8 +80,7 @@ class Model:
 
                 stack.enter_context(routed(self.module))
             if by_hand:
-                rest = [module for module in modules if module not in by_hand]
-                stack.enter_context(followed(by_hand, rest))
+                stack.enter_context(followed(by_hand))
             yield
 
     def run(self, inputs: Mapping[str, Any]) -> Any:

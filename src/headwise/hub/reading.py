@@ -36,8 +36,9 @@ class Reading:
 def heads_of(p: Product, v_dim: int, inputs: list[Tensor]) -> tuple[int, int] | None:
     """Batch and heads of the axes before query and key; None where they cannot be told.
 
-    One axis of both is told apart by where it was made of two, or two of it; else by the batch of what the module
-    was called with, if the heads then fill its width.
+    One axis of both is told apart by where it was made of two, or two of it; else by what the module was called
+    with, [batch, position, width] or [position, batch, width]: by the batch with which the heads fill the width,
+    or that leaves one head.
     """
     if len(p.lead) == 2:
         return p.lead[0], p.lead[1]
@@ -47,10 +48,10 @@ def heads_of(p: Product, v_dim: int, inputs: list[Tensor]) -> tuple[int, int] | 
         return p.heads
     (both,) = p.lead
     for x in inputs:
-        batch, width = x.shape[0], x.shape[-1]
-        if both == batch or (both % batch == 0 and both // batch * v_dim == width):
-            return batch, both // batch
-    return None
+        for batch in x.shape[:2]:
+            if both % batch == 0 and both // batch * v_dim == x.shape[-1]:
+                return batch, both // batch
+    return (both, 1) if any(both == x.shape[0] for x in inputs) else None
 
 
 def read_whole(mixed: Mixed, out: Tensor, batch: int, heads: int) -> Reading:

@@ -24,35 +24,32 @@ _NAME = "_headwise_followed"
 
 
 @contextmanager
-def followed(modules: Sequence[nn.Module], others: Sequence[nn.Module] = ()) -> Iterator[None]:
-    """Follow the attention of these modules for their taps, for the time of the `with`.
+def followed(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Follow the attention of these modules, none within another, for their taps, for the time of the `with`.
 
-    What runs within `others` (attention that is seen in another way) is not followed. Within another `followed` of
-    the same modules it does nothing.
+    Within another `followed` of the same modules it does nothing.
     """
     session = Session()
     with ExitStack() as stack:
-        for follow, group in ((True, modules), (False, others)):
-            for module in group:
-                if _NAME not in module.__dict__:
-                    stack.enter_context(_wrapped(module, session, follow=follow))
+        for module in modules:
+            if _NAME not in module.__dict__:
+                stack.enter_context(_wrapped(module, session))
         yield
 
 
 @contextmanager
-def _wrapped(module: nn.Module, session: Session, *, follow: bool) -> Iterator[None]:
+def _wrapped(module: nn.Module, session: Session) -> Iterator[None]:
     """With a forward that is followed where there is a tap; the one the module has is put back afterwards."""
     before = module.__dict__.get("forward")
     plain = module.forward
 
     @functools.wraps(plain)
     def forward(*args: Any, **kwargs: Any) -> Any:
-        tap = tap_of(module) if follow else None
+        tap = tap_of(module)
         if tap is None:
-            with session.within(None):
-                return plain(*args, **kwargs)
+            return plain(*args, **kwargs)
         following = Following(module, tap, session, (*args, *kwargs.values()))
-        with session.within(following), following:
+        with following:
             out = plain(*args, **kwargs)
         following.end()
         return out
