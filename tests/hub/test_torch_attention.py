@@ -273,7 +273,9 @@ def test_a_mask_written_to_between_two_calls_is_read_again() -> None:
 def test_what_cannot_be_read_is_refused(gate: Tensor | None) -> None:
     module = mha()
     x = streams(module)[0]
-    with pytest.raises(hw.names.ShapeError, match=r"attn_mask must be \[query=5, key=5\].*came \[4, 5\]"):
+    with pytest.raises(
+        hw.names.ShapeError, match=r"attn_mask must be \[query=5, key=5\].*came \[4, 5\]"
+    ):
         watched(module, x, x, x, attn_mask=later(L)[:4], gate=torch.ones(H))
     rows = torch.nested.as_nested_tensor([row[:n] for row, n in zip(x, lengths, strict=True)])
     with pytest.raises(ModelError, match="nested tensors; pass a padded tensor"), torch.no_grad():

@@ -18,8 +18,10 @@ def sharp(module: nn.Module, seed: int = 0) -> nn.Module:
     """In eval mode, every weight drawn anew."""
     torch.manual_seed(seed)
     with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(0, 0.4 if parameter.dim() > 1 else 0.2)
+        for part in module.modules():
+            for parameter in part.parameters(recurse=False):
+                if not isinstance(part, nn.LayerNorm):
+                    parameter.normal_(0, 0.4 if parameter.dim() > 1 else 0.2)
     return module.eval()
 
 

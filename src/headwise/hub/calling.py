@@ -29,7 +29,7 @@ _MEMORY_PADDING = ("memory_key_padding_mask",)
 def takes(module: nn.Module) -> list[str]:
     """The names of the arguments that forward takes, in order."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = inspect.signature(module.forward).parameters.values()
+    parameters = inspect.signature(_as_written(module).forward).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind not in kinds]
 
 
@@ -105,7 +105,7 @@ def batch_axis(module: nn.Module, x: Tensor) -> int | None:
         part.batch_first for part in module.modules() if isinstance(part, nn.MultiheadAttention)
     )
     batch_first = next(inner, None)
-    if batch_first is None or not type(module).__module__.startswith("torch.nn."):
+    if batch_first is None or not type(_as_written(module)).__module__.startswith("torch.nn."):
         return 0
     if x.dim() == 2:
         return None
@@ -114,6 +114,13 @@ def batch_axis(module: nn.Module, x: Tensor) -> int | None:
 
 def _are_ids(x: Any) -> bool:
     return isinstance(x, Tensor) and x.dim() == 2 and x.dtype in (torch.int64, torch.int32)
+
+
+def _as_written(module: nn.Module) -> nn.Module:
+    """The module that torch.compile was given."""
+    written = getattr(module, "_orig_mod", module)
+    assert isinstance(written, nn.Module)
+    return written
 
 
 def _can_hide(names: list[str]) -> bool:

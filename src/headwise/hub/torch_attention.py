@@ -95,6 +95,7 @@ class _Open:
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.own: Callable[..., Any] = module.forward
+        self.__signature__ = inspect.signature(self.own)  # for callers that ask what it takes
 
 
 class _OpenAttention(_Open):
