@@ -110,6 +110,7 @@ class Recorder:
             if scores.shape[0] != self.batch.size:
                 raise ModelError(
                     f"layer {id} splits the batch of {self.batch.size} into {scores.shape[0]}; "
+                    "ids must be read as [batch, position] (torch.nn reads so with batch_first=True), and "
                     "models that attend within windows of an image cannot be looked into yet"
                 )
             for i, part in enumerate(self.parts):
