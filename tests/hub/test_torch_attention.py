@@ -149,15 +149,27 @@ def test_a_hint_that_is_no_mask_of_the_call_is_read_as_torch_reads_it() -> None:
     torch.testing.assert_close(out[0], plain)
     torch.testing.assert_close(mix(scores.rows(), v), z)
     assert not scores.allowed(0, L)[0, 0].triu(1).any()
+    _, ((scores, _, _),) = watched(module, query, key, value, need_weights=True, **masks)
+    assert scores.mask is None  # with weights it is the other way round
 
 
-@pytest.mark.parametrize("kind", ["causal", "causal, added", "padding and causal", "none"])
+@pytest.mark.parametrize(
+    "kind",
+    ["causal", "causal, added", "causal, of the smallest float", "padding and causal", "none"],
+)
 def test_masks_are_kept_as_what_they_are(kind: str) -> None:
     module = mha()
     _, ((scores, _, _),) = watched(module, *streams(module), need_weights=False, **MASKS[kind])
-    said = {"none": "None", "padding and causal": "causal() & padding(batch=3)"}
-    assert repr(scores.mask).startswith(said.get(kind, "causal()")[:8])
+    said = {"none": "None", "padding and causal": "causal() & padding"}
+    assert repr(scores.mask).startswith(said.get(kind, "causal()"))
     assert scores.bias is None
+
+
+def test_one_mask_given_for_each_head_is_kept_as_one() -> None:
+    module = mha()
+    mask = later(L).expand(B * H, L, L)
+    _, ((scores, _, _),) = watched(module, *streams(module), attn_mask=mask)
+    assert repr(scores.mask) == "causal()"
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -200,6 +212,12 @@ def test_a_gate_of_ones_changes_nothing(kind: str, masks: str, average: bool) ->
         (out, mine), _ = watched(module, *inputs, gate=gate, **asked)
         torch.testing.assert_close(out, own, atol=1e-6, rtol=0)
         torch.testing.assert_close(mine, weights, atol=1e-6, rtol=0)
+
+
+def test_a_gated_module_drops_weights_in_training() -> None:
+    module = mha(dropout=1.0).train()
+    out, _ = watched(module, *streams(module), gate=torch.ones(H))
+    assert torch.equal(out[0], module.out_proj.bias.expand(B, L, E))
 
 
 @pytest.mark.parametrize("alone", [True, False])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from tiny_models import ids_of, padded, seeded
+from tiny_models import build, ids_of, padded, seeded
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
 from torch_help import encoder, hidden, later, sharp, watched
@@ -196,6 +196,32 @@ def test_two_texts(kind: Any) -> None:
     ids = {"source": ids_of(6)[0][None], "target": ids_of(3)[0][None]}
     standard = {"input_ids": ids["source"], "decoder_input_ids": ids["target"]}
     assert_same(hw.look(model, ids)[0], hw.look(model, standard)[0])
+
+
+def test_a_wrapper_that_writes_by_itself_needs_no_target() -> None:
+    class Wrapper(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.core = build("t5")
+
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            start = torch.zeros(len(input_ids), 1, dtype=torch.long)
+            out: Tensor = self.core(input_ids, attention_mask, decoder_input_ids=start)[0]
+            return out
+
+    (record,) = hw.look(hw.load(Wrapper()), {"input_ids": ids_of(4)[0][None]})
+    assert record.weights("cross.0.0").shape == (1, 4)
+
+
+def test_words_for_a_stack_give_way_to_paths_that_have_them() -> None:
+    module = nn.Module()
+    module.trunk = encoder()
+    module.encoder = nn.Module()
+    module.encoder.layers = nn.ModuleList([nn.Module(), nn.Module()])
+    for layer in module.encoder.layers:
+        layer.self_attn = nn.MultiheadAttention(8, 2)
+    ids = [str(layer.id) for layer in hw.load(module).anatomy.layers]
+    assert ids == ["trunk.0", "trunk.1", "encoder.0", "encoder.1"]
 
 
 def test_ids_read_the_other_way_round_are_noticed() -> None:

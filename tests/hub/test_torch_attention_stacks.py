@@ -126,6 +126,19 @@ def test_all_is_put_back_whatever_happens(enabled: bool) -> None:
     assert [dict(part.__dict__) for part in module.modules()] == state
 
 
+def test_layers_without_a_tap_stay_fused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = encoder()
+    x, masks = torch.randn(N, L, E), {"src_key_padding_mask": hidden(*LENGTHS)}
+    fused = Fused(monkeypatch)
+    with torch.no_grad():
+        own = module(x, **masks)
+        fused.calls = 0
+        with opened(module), tapped({module.layers[1].self_attn: Tap()}):
+            out = module(x, **masks)
+    assert fused.calls == 1
+    torch.testing.assert_close(out, own, atol=1e-6, rtol=1e-6)
+
+
 def test_a_forward_that_was_put_on_an_instance_stays() -> None:
     """accelerate places its hooks so."""
     module = encoder()
