@@ -276,15 +276,15 @@ def test_a_row_all_at_the_bottom_looks_where_torch_looks() -> None:
 def test_a_mask_written_to_between_two_calls_is_read_again() -> None:
     module = mha()
     x = streams(module)[0]
-    mask = later(L)
+    mask = additive(later(L))
     seen: list[Tensor] = []
     tap = hw.core.taps.Tap(observers=(lambda scores, v, z: seen.append(scores.rows()),))
     with opened(module), hw.core.taps.tapped({module: tap}), torch.no_grad():
         for _ in range(2):
             weights = module(x, x, x, attn_mask=mask, average_attn_weights=False)[1]
             torch.testing.assert_close(seen.pop(), weights, atol=1e-6, rtol=0)
-            mask[:, 0] = True
-            mask[0, 1] = False
+            mask[:, 0] = float("-inf")
+            mask[0, 1] = 0.0
 
 
 @pytest.mark.parametrize("gate", [None, torch.ones(H)])

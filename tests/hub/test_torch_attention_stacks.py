@@ -14,7 +14,7 @@ from torch_help import additive, attentions, encoder, hidden, later, sharp, watc
 import headwise as hw
 from headwise.core.taps import Tap, tapped
 from headwise.hub.torch_attention import opened
-from headwise.names import ModelError, ShapeError
+from headwise.names import ShapeError
 
 LENGTHS = (5, 2, 4)
 N, L, E, H = 3, 5, 8, 2
@@ -293,11 +293,6 @@ def test_one_attention_alone() -> None:
     for record, own in zip(records, weights, strict=True):
         for head in range(H):
             np.testing.assert_allclose(record.weights(f"0.{head}"), own[head], atol=1e-6, rtol=0)
-
-
-def test_inputs_under_another_name_are_named() -> None:
-    with pytest.raises(ModelError, match=r"TransformerEncoder\.forward reads src, .* holds scr"):
-        hw.look(hw.load(encoder()), {"scr": torch.randn(N, L, E)})
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -25,6 +25,9 @@ TARGET_PADDING = ("tgt_key_padding_mask", "target_padding_mask")
 
 _MEMORY_PADDING = ("memory_key_padding_mask",)
 
+_OF_VECTORS = ("torch.nn.modules.transformer", "torch.nn.modules.activation")
+"""Where torch's modules are that read vectors."""
+
 
 def takes(module: nn.Module) -> list[str]:
     """The names of the arguments that forward takes, in order."""
@@ -50,16 +53,38 @@ def arguments_for(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any
     if target is not None and len(names) > 1:
         given[names[1]] = target
     given = {name: value for name, value in given.items() if value is not None} | dict(inputs)
-    if given.get(names[0]) is None:
-        raise ModelError(
-            f"{type(module).__name__}.forward reads {names[0]}, and the batch holds {', '.join(inputs)}"
-        )
+    given = {name: value for name, value in given.items() if name in names}
+    _check_given(module, given, inputs)
     if hidden is not None and bool(hidden.any()) and not _can_hide(names):
         raise ModelError(
             f"{type(module).__name__}.forward takes no key_padding_mask, so it cannot read texts of "
             "unequal lengths at once; look at one text at a time"
         )
-    return {name: value for name, value in given.items() if name in names}
+    return given
+
+
+def _check_given(module: nn.Module, given: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+    """All that forward needs is there, and vectors where it reads vectors."""
+    own = _as_written(module)
+    needed = [
+        name
+        for name, parameter in inspect.signature(own.forward).parameters.items()
+        if name in takes(module)[:1] or parameter.default is parameter.empty
+    ]
+    missing = [name for name in needed if name in takes(module) and given.get(name) is None]
+    if missing:
+        raise ModelError(
+            f"{type(own).__name__}.forward needs {', '.join(missing)}, "
+            f"and the batch holds {', '.join(inputs)}"
+        )
+    x = given[needed[0]]
+    if type(own).__module__ not in _OF_VECTORS or not isinstance(x, Tensor):
+        return
+    if not x.is_floating_point() or x.dim() not in (2, 3):
+        raise ModelError(
+            f"{type(own).__name__} reads vectors [batch, position, d_model], came {list(x.shape)} of "
+            f"{x.dtype}; wrap it in a module that embeds the ids, or pass its {needed[0]}"
+        )
 
 
 def takes_target(module: nn.Module, streams: tuple[str, ...]) -> bool:

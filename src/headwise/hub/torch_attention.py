@@ -3,7 +3,8 @@
 While `opened`, each such module runs its own forward still, and the call of multi_head_attention_forward in it is
 taken over where the module has a tap. nn.TransformerEncoderLayer's fused inference is kept from running past its
 taps: a layer that has one takes torch's own open path, also on the nested tensors that nn.TransformerEncoder makes
-of padded batches, so that what comes out is what comes out when nobody looks (zeros at padding included).
+of padded batches, so that what comes out is what comes out when nobody looks (zeros at padding included). One thing
+differs: a query that may see no key is NaN in the fused call, and 0 on the open path.
 
 With observers alone, torch's own function computes the head outputs: it is called on the very same arguments, but
 with an identity for W_O, and W_O comes after. What it uses for that (its projections, its reading of the masks, its

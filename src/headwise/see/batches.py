@@ -216,6 +216,8 @@ def _of_vectors(model: Model, inputs: Mapping[str, Any]) -> Batch:
     size = 1 if axis is None else int(x.shape[axis])
     paddings = PADDING if model.encoder_decoder else (*PADDING, *TARGET_PADDING)
     sources = _positions_of(x, axis, [inputs.get(name) for name in paddings])
+    if not all(bool(row.any()) for row in sources[1]):
+        raise TextError("a row of the batch is all padding; leave it out")
     if not model.encoder_decoder or not isinstance(y := inputs.get(names[1]), Tensor):
         return Batch(inputs, size, *sources)
     targets = _positions_of(y, axis, [inputs.get(name) for name in TARGET_PADDING])
