@@ -219,7 +219,9 @@ def test_a_meter_computes_what_comes_out() -> None:
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("masks", ["none", "padding", "padding on the left", "both"])
+@pytest.mark.parametrize(
+    "masks", ["none", "padding", "padding, wider than any", "padding on the left", "both"]
+)
 def test_records_of_vectors_are_one_for_each_sequence(masks: str, batch_first: bool) -> None:
     module = encoder(batch_first)
     x = torch.randn(N, L, E, generator=torch.Generator().manual_seed(2))

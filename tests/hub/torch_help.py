@@ -33,7 +33,7 @@ def encoder(batch_first: bool = True, **kwargs: Any) -> nn.TransformerEncoder:
 
 
 def attentions(module: nn.Module) -> list[nn.Module]:
-    return [part for part in module.modules() if is_torch_attention(part)]
+    return [part for part in module.modules() if is_torch_attention(type(part))]
 
 
 def watched(module: nn.Module, *args: Any, gate: Tensor | None = None, **kwargs: Any) -> Any:
