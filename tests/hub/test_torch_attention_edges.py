@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_models import build
 from torch import nn
 from torch_help import encoder, hidden, later, sharp, watched
 
@@ -77,3 +78,9 @@ def test_in_inference_mode() -> None:
         looked, seen = watched(module, x, **masks)
     torch.testing.assert_close(looked, own, atol=3e-6, rtol=0)
     assert [repr(scores.mask) for scores, _, _ in seen] == ["causal()"] * 2
+
+
+def test_what_pools_a_tower_is_a_stream_of_its_own() -> None:
+    module = build("siglip")
+    ids = [str(layer.id) for layer in hw.load(module).anatomy.layers]
+    assert ids[-3:] == ["vision_model.0", "vision_model.1", "vision_model_head.0"]

@@ -156,7 +156,13 @@ def _stream_names(found: Collection[str]) -> dict[str, str]:
     templates = list(dict.fromkeys(_template(path) for path in found))
     if len(templates) == 1:
         return {templates[0]: ""}
-    return {template: _stream_name(template, templates) for template in templates}
+    names = {template: _stream_name(template, templates) for template in templates}
+    numbered = {names[template] for template in templates if "#" in template}
+    for template, name in names.items():
+        if "#" not in template and name in numbered and name in template.split("."):
+            after = template.split(".")[template.split(".").index(name) + 1 :]
+            names[template] = "_".join([name, *after[:1]])  # no layer of the tower: what pools it
+    return names
 
 
 def _stream_name(template: str, templates: list[str]) -> str:
