@@ -242,7 +242,7 @@ def _length(keep: Tensor) -> int:
 def _cells(lengths: Tensor, pool: int) -> Tensor:
     """How many texts have a query in each cell of the pooled map."""
     cells = torch.zeros(pool)
-    for n in lengths.tolist():
+    for n in lengths.tolist() if pool else []:
         cells[(torch.arange(n) * pool // max(n, 1)).unique()] += 1
     return cells
 
