@@ -28,12 +28,16 @@ def profile(request: pytest.FixtureRequest) -> xr.Dataset:
     return xr.Dataset(
         {
             "entropy": (head, entropy, {"units": "nats"}),
-            "kv_group": (head, np.array([[0, 0, 1]] * 2)),
             "received": ((*head, "position"), generator.random((2, 3, 4))),
             "pooled": ((*head, "query_cell", "key_cell"), generator.random((2, 3, 2, 2))),
             "tokens_of": (("layer",), np.array([5, 6])),
         },
-        coords={"layer": layers, "head": [0, 1, 2], "position": [0, 1, 2, 3]},
+        coords={
+            "kv_group": (head, np.array([[0, 0, 1]] * 2)),
+            "layer": layers,
+            "head": [0, 1, 2],
+            "position": [0, 1, 2, 3],
+        },
         attrs={
             "model": "小模型",
             "texts": 3,
@@ -67,7 +71,7 @@ def test_tables_have_one_row_per_head(
     path = tmp_path / f"a{kind}"
     save_profile(profile, path)
     frame = read(path)  # type: ignore[operator]
-    assert list(frame) == ["stream", "layer", "head", "entropy", "kv_group"]
+    assert list(frame) == ["stream", "layer", "head", "kv_group", "entropy"]
     streams = frame["stream"].astype(object).fillna("")
     found = zip(streams, frame["layer"], frame["head"], strict=True)
     assert list(found) == rows

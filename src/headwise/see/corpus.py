@@ -88,6 +88,15 @@ class Corpus:
         found = sum(self._count(path) for path in self.files)
         return found if self.limit is None else min(found, self.limit)
 
+    def size(self) -> int | None:
+        """How many bytes of text there are, where each file is one document whose size can be told; else None."""
+        if self.lines or self.limit is not None or any(str(path) == "-" for path in self.files):
+            return None
+        plain = [path for path in self.files if _suffix(path) not in {*_JSON, _CONLLU}]
+        if len(plain) < len(self.files) or any(path.suffix == ".gz" for path in plain):
+            return None
+        return sum(path.stat().st_size for path in plain if _kind(path) == "file") or None
+
     def _count(self, path: Path) -> int:
         suffix = _suffix(path)
         if suffix != _CONLLU and suffix not in _JSON and not self.lines:

@@ -82,7 +82,8 @@ def load_profile(path: str | Path) -> xr.Dataset:
 
 def table(profile: xr.Dataset) -> pd.DataFrame:
     """One row per head: stream, layer, head, and every statistic with one number per head."""
-    kept = [str(n) for n, variable in profile.variables.items() if variable.dims == _HEAD]
+    held = {**profile.coords, **profile.data_vars}
+    kept = [str(name) for name, variable in held.items() if variable.dims == _HEAD]
     columns: dict[str, Any] = {name: [] for name in ("stream", "layer", "head")}
     for layer in profile["layer"].values.tolist():
         stream, _, number = str(layer).rpartition(".")
