@@ -7,11 +7,11 @@ one that failed. Does not read texts, nor say anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -33,8 +33,11 @@ class Sums(Protocol):
     def state(self) -> State:
         """The sums as arrays."""
 
-    def merge(self, other_state: State) -> None:
+    def merge(self, other_state: Mapping[str, np.ndarray | str]) -> None:
         """Add the sums of another."""
+
+
+S = TypeVar("S", bound=Sums)
 
 
 class Word(IntEnum):
@@ -117,8 +120,8 @@ class Run:
 
 
 def united(
-    team: Team, state: State, done: set[int], skip: frozenset[int], fresh: Callable[[], Sums]
-) -> tuple[Sums, frozenset[int]]:
+    team: Team, state: State, done: set[int], skip: frozenset[int], fresh: Callable[[], S]
+) -> tuple[S, frozenset[int]]:
     """The sums of all processes together, and the numbers of the batches in them; the same on each.
 
     Args:
