@@ -97,7 +97,7 @@ class Session:
                 f"{self.model.name} reads one text and writes no other; leave --target out"
             )
         self.made_with = self._made_with()
-        self.profiler = self._fresh()
+        self.profiler = Profiler(self.model, probes=self.probes, pool=request.pool)
         self.readers = self._readers(texts)
         self.before: _Sums | None = None
         self.run = Run(self.profiler, team, step=self._step, word=self._word, save=self._autosave)
@@ -158,9 +158,6 @@ class Session:
         return self.stopping.code
 
     # before the run
-
-    def _fresh(self) -> Profiler:
-        return Profiler(self.model, probes=self.probes, pool=self.request.pool)
 
     def _made_with(self) -> dict[str, str]:
         """What a run and the one that goes on with it must have in common."""
@@ -231,7 +228,7 @@ class Session:
         return _Sums(self.profiler.state(), set(self.run.done), self._reads)
 
     def _united(self, sums: _Sums) -> tuple[Profiler, frozenset[int]]:
-        return united(self.team, sums.state, sums.done, self.run.skip, self._fresh)
+        return united(self.team, sums.state, sums.done, self.run.skip, self.profiler.empty)
 
     def _fault(self) -> TextError | None:
         return next((reader.fault for reader in self.readers if reader.fault is not None), None)

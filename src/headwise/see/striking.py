@@ -11,12 +11,7 @@ from headwise.names import HeadId
 
 __all__ = ["Best", "Ranking", "striking"]
 
-_STATISTICS = {
-    "evenness": "most even",
-    "largest": "sharpest",
-    "distance": "farthest",
-    "result_share": "adds most",
-}
+_STATISTICS = ("evenness", "largest", "distance", "result_share")
 _LEAST = 0.005
 """What is below this would show as 0.00."""
 
@@ -41,7 +36,7 @@ class Ranking:
 
 
 def striking(profile: xr.Dataset, top: int = 3) -> list[Ranking]:
-    """The strongest heads for each probe of a profile, then the most even, the sharpest and the like.
+    """The strongest heads for each probe of a profile, then those of most evenness, largest weight and the like.
 
     Args:
         profile: from `profile`.
@@ -50,9 +45,8 @@ def striking(profile: xr.Dataset, top: int = 3) -> list[Ranking]:
     names = [str(name) for name in profile.data_vars]
     probes = [name for name in names if f"{name}_hits" in profile]
     rankings = [Ranking(name, _best(profile, name, top), True) for name in probes]
-    for name, title in _STATISTICS.items():
-        if name in profile:
-            rankings.append(Ranking(title, _best(profile, name, top), False))
+    held = [name for name in _STATISTICS if name in profile]
+    rankings += [Ranking(name, _best(profile, name, top), False) for name in held]
     return rankings
 
 

@@ -14,10 +14,11 @@ from headwise.show.cells import fit, flow, print_lines
 __all__ = ["profile_table"]
 
 _GAP = 3
-_PROBES = (
-    "mean attention to the key the probe names, ± 95 % interval, and how often it is the strongest"
+_PROBES = "mean attention to the key the probe names ± 95 % interval, and its hits:"
+_OTHERS = (
+    "most of: evenness (entropy / the most it can be), largest weight, distance in tokens, share of what "
+    "the layer adds:"
 )
-_OTHERS = "entropy / its most (most even), largest weight (sharpest), tokens away (farthest), share of the result"
 
 
 def profile_table(rankings: Sequence[Ranking], *, width: int, colour: bool) -> RenderableType:
@@ -52,10 +53,15 @@ def profile_table(rankings: Sequence[Ranking], *, width: int, colour: bool) -> R
 
 
 def _cell(best: Best, ids: int) -> str:
-    text = f"{best.head!s:<{ids}}  {_number(best.value)}"
-    text += "      " if math.isnan(best.within) else f" ±{_number(best.within)}"
+    within = "" if math.isnan(best.within) else f"±{_number(best.within).strip()}"
+    text = f"{best.head!s:<{ids}} {_number(best.value)} {within:<4}"
     return text if best.hits is None else f"{text} {best.hits:>4.0%}"
 
 
 def _number(value: float) -> str:
-    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+    """Four cells, as .78, 1.00, 13.4 or 1234."""
+    if value < 0.995:
+        return f" {value:.2f}".replace("0.", ".")
+    return (
+        f"{value:4.2f}" if value < 9.995 else f"{value:4.1f}" if value < 99.95 else f"{value:4.0f}"
+    )
