@@ -264,10 +264,13 @@ def _results(z: Tensor, output: OutputMap, asked: Asked) -> tuple[Tensor, Tensor
 def refuse_nan(model: Model, tallies: Mapping[LayerId, LayerTally], batch: Batch) -> None:
     """Raise where a layer's numbers are not finite, naming the first head and the texts; layers as they ran."""
     for id, tally in tallies.items():
-        bad = ~np.isfinite(tally["sum"]).all(0) | ~np.isfinite(tally["verified"])
+        share = tally["sum"][-1]  # of the layer's sum, so one head's NaN is in that of every head
+        bad = ~np.isfinite(tally["sum"][:-1]).all(0)
         for name in ("received", "pooled", "pooled_max"):
             if name in tally:
                 bad |= ~np.isfinite(tally[name]).reshape(len(bad), -1).all(1)
+        if not bad.any():
+            bad = ~np.isfinite(share) | ~np.isfinite(tally["verified"])
         if bad.any():
             texts = [side.text for side in batch.sources if side is not None][:1]
             where = f" on {texts[0][:40]!r}" if texts else ""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +24,7 @@ __all__ = ["Run", "Sums", "Word", "united"]
 State = dict[str, "np.ndarray | str"]
 
 
+@runtime_checkable
 class Sums(Protocol):
     """What batches are added to (a Profiler)."""
 

@@ -20,7 +20,7 @@ import xarray as xr
 from headwise.files import replacing
 from headwise.names import ModelError, OutputError
 
-__all__ = ["check_kind", "left_out", "load_profile", "save_profile"]
+__all__ = ["KINDS", "check_kind", "left_out", "load_profile", "save_profile"]
 
 _VERSION = 1
 _MARK = "headwise_profile"
@@ -172,3 +172,6 @@ _WRITERS: dict[str, Callable[[xr.Dataset], bytes]] = {
     ".parquet": _parquet,
     ".json": _json,
 }
+
+KINDS = tuple(_WRITERS)
+"""The endings of names that say a kind of table."""
