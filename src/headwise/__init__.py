@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headwise.see.record import Record as Record
     from headwise.see.saved import load_record as load_record
     from headwise.see.summary import summarise as summarise
+    from headwise.see.tables import load_profile as load_profile
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ _HOMES = {
     "Record": "headwise.see.record",
     "attend": "headwise.core.attention",
     "load": "headwise.hub.load",
+    "load_profile": "headwise.see.tables",
     "load_record": "headwise.see.saved",
     "look": "headwise.see.looking",
     "masks": "headwise.core.masks",
@@ -53,6 +55,7 @@ __all__ = [
     "Record",
     "attend",
     "load",
+    "load_profile",
     "load_record",
     "look",
     "masks",

@@ -19,14 +19,15 @@ from headwise.core.attention import Meter, Observer
 from headwise.core.scores import Scores
 from headwise.core.streaming import PatternFunction, Statistics, Wanted, measure
 from headwise.hub.anatomy import Layer
+from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch
-from headwise.names import LayerId, TextError
+from headwise.names import LayerId, ModelError, TextError
 from headwise.see.batches import Batch
 from headwise.see.looking import refuse_split, run_id
 from headwise.see.probes import Probe
 from headwise.see.tally import LayerTally, row_tally
 
-__all__ = ["SAMPLES", "Pass", "Settings", "samples"]
+__all__ = ["SAMPLES", "Pass", "Settings", "refuse_nan", "samples"]
 
 SAMPLES = (
     "result_norm and result_share are taken on a sixteenth of the queries of each text, at least 8 (or all) and at "
@@ -258,3 +259,23 @@ def _results(z: Tensor, output: OutputMap, asked: Asked) -> tuple[Tensor, Tensor
     values = torch.stack([output.squared_norms(taken).sqrt(), products / whole])
     sums = values.masked_fill(~counted, 0.0).sum(-1, dtype=torch.float64)
     return sums, counted.sum(-1).expand(2, batch, heads)
+
+
+def refuse_nan(model: Model, tallies: Mapping[LayerId, LayerTally], batch: Batch) -> None:
+    """Raise where a layer's numbers are not finite, naming the first head and the texts; layers as they ran."""
+    for id, tally in tallies.items():
+        share = tally["sum"][-1]  # of the layer's sum, so one head's NaN is in that of every head
+        bad = ~np.isfinite(tally["sum"][:-1]).all(0)
+        for name in ("received", "pooled", "pooled_max"):
+            if name in tally:
+                bad |= ~np.isfinite(tally[name]).reshape(len(bad), -1).all(1)
+        if not bad.any():
+            bad = ~np.isfinite(share) | ~np.isfinite(tally["verified"])
+        if bad.any():
+            texts = [side.text for side in batch.sources if side is not None][:1]
+            where = f" on {texts[0][:40]!r}" if texts else ""
+            more = f" and {batch.size - 1} more texts" if batch.size > 1 and texts else ""
+            raise ModelError(
+                f"head {id.head(int(bad.argmax()))} of {model.name} gives NaN or infinity{where}{more}: its "
+                "weights, or those of a layer before, are broken; nothing of these texts was counted"
+            )

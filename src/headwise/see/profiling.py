@@ -1,19 +1,18 @@
 """profile: statistics of every head over a corpus, summed batch by batch while the model runs.
 
 A layer's statistics are made in the walk that computes its head outputs, so a profile costs about a forward pass.
-The first batch is run by the model's own attention, with which the recomputed head outputs are compared.
+The first batch is run once more by the model's own attention, with which the recomputed head outputs are compared.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import ExitStack
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from headwise.core.streaming import PatternFunction
 from headwise.core.taps import Tap, tapped
@@ -22,11 +21,13 @@ from headwise.hub.outputs import OutputMap, watching
 from headwise.names import ConfigError, LayerId, ModelError, TextError
 from headwise.see.batches import Batch, from_inputs
 from headwise.see.looking import refuse_silence
-from headwise.see.meter import Pass, Settings
+from headwise.see.meter import Pass, Settings, refuse_nan
 from headwise.see.packing import SPLITTING, packed, packed_ids
 from headwise.see.probes import BUILT_IN, Probe, chosen
 from headwise.see.profile_table import table
+from headwise.see.running import Run, Word, united
 from headwise.see.tally import LayerTally, added
+from headwise.see.together import gathered
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -83,32 +84,60 @@ class Profiler:
         self._layers: dict[LayerId, LayerTally] = {}
         self._maps: dict[LayerId, OutputMap] | None = None
 
+    def empty(self) -> Profiler:
+        """Another of the same model and settings, with nothing in it."""
+        s = self.settings
+        return Profiler(
+            self.model,
+            probes=s.probes,
+            functions=s.functions,
+            top=s.top,
+            pool=s.pool,
+            positions=s.positions,
+        )
+
     def add(self, batch: Batch) -> None:
         """Run the model on a batch and add its numbers, all or, where something stops it, none.
 
         Raises:
             ModelError: no head fired, or a head whose numbers are not finite.
         """
-        maps = dict(self._maps or {})
+        maps, verified = self._maps, dict[LayerId, dict[str, np.ndarray]]()
+        if maps is None:
+            maps, verified = self._verify(batch)
         run = Pass(self.settings, batch, maps)
-        layers = self.model.anatomy.layers
-        with ExitStack() as stack:
-            stack.enter_context(self.model.open())
-            if self._maps is None:
-                watch = stack.enter_context(watching(self.model.module))
-                taps = {x.module: Tap(observers=(run.observer(x, watch),)) for x in layers}
-            else:
-                taps = {x.module: Tap(meter=run.meter(x)) for x in layers}
-            stack.enter_context(tapped(taps))
-            self.model.run(batch.inputs)
+        self._run(batch, {x.module: Tap(meter=run.meter(x)) for x in self.model.anatomy.layers})
         refuse_silence(self.model, len(run.found))
-        tallies = run.tallies()
-        _refuse_nan(self.model, tallies, batch)
+        tallies = {id: {**tally, **verified.get(id, {})} for id, tally in run.tallies().items()}
+        refuse_nan(self.model, tallies, batch)
         sums = {id: added(self._layers.get(id), tally) for id, tally in tallies.items()}
         tokens = batch.size * run.longest if batch.tokens is None else batch.tokens
         begun = batch.size if batch.begun is None else batch.begun
         self._maps, self._layers = maps, {**self._layers, **sums}
         self._count(1, begun, batch.size, batch.skipped, tokens)
+
+    def _verify(
+        self, batch: Batch
+    ) -> tuple[dict[LayerId, OutputMap], dict[LayerId, dict[str, np.ndarray]]]:
+        """Run the model's own attention: the output maps, and how far recomputed head outputs are from its own.
+
+        Its statistics are left: they are made again like those of every other batch, so that sums depend on
+        the texts alone, and not on which batch a process or a run taken up again began with.
+        """
+        maps: dict[LayerId, OutputMap] = {}
+        run = Pass(self.settings, batch, maps)
+        with watching(self.model.module) as watch:
+            taps = {
+                x.module: Tap(observers=(run.observer(x, watch),))
+                for x in self.model.anatomy.layers
+            }
+            self._run(batch, taps)
+        off = {id: {"verified": tally["verified"]} for id, tally in run.tallies().items()}
+        return maps, off
+
+    def _run(self, batch: Batch, taps: Mapping[nn.Module, Tap]) -> None:
+        with self.model.open(), tapped(taps):
+            self.model.run(batch.inputs)
 
     def dataset(self) -> xr.Dataset:
         """The table so far (`profile`).
@@ -226,6 +255,9 @@ def profile(
 ) -> xr.Dataset:
     """Statistics of every head over a corpus, as means with intervals and counts.
 
+    Where torch.distributed is initialised, the processes share the work: each calls this with the same texts, and
+    each is given the same table.
+
     Args:
         model: from `load`.
         texts: a text; any iterable of texts, read as it is needed, empty ones left out and counted; a transformers
@@ -254,10 +286,17 @@ def profile(
         model, probes=probes, functions=functions, top=top, pool=pool, positions=positions
     )
     total = 1 if isinstance(texts, str) else len(texts) if isinstance(texts, Sized) else None
-    for batch in _batches(model, texts, target, context):
-        profiler.add(batch)
+    team = gathered()
+
+    def tell() -> Word:
         if progress is not None:
             progress(profiler.texts, total, profiler.tokens)
+        return Word.GOING
+
+    run = Run(profiler, team, word=tell)
+    run.through(_batches(model, texts, target, context))
+    if team.size > 1:
+        profiler, _ = united(team, profiler.state(), run.done, frozenset(), profiler.empty)
     return profiler.dataset()
 
 
@@ -309,20 +348,3 @@ def _variables(settings: Settings) -> Sequence[str]:
     parts = ("", "_low", "_high", "_count")
     maps = ["received", "received_count", "pooled", "pooled_max", "kv_group", "layer", "head"]
     return [f"{name}{part}" for name in settings.statistics for part in parts] + maps
-
-
-def _refuse_nan(model: Model, tallies: Mapping[LayerId, LayerTally], batch: Batch) -> None:
-    """Raise where a layer's numbers are not finite, naming the first head and the texts; layers as they ran."""
-    for id, tally in tallies.items():
-        bad = ~np.isfinite(tally["sum"]).all(0) | ~np.isfinite(tally["verified"])
-        for name in ("received", "pooled", "pooled_max"):
-            if name in tally:
-                bad |= ~np.isfinite(tally[name]).reshape(len(bad), -1).all(1)
-        if bad.any():
-            texts = [side.text for side in batch.sources if side is not None][:1]
-            where = f" on {texts[0][:40]!r}" if texts else ""
-            more = f" and {batch.size - 1} more texts" if batch.size > 1 and texts else ""
-            raise ModelError(
-                f"head {id.head(int(bad.argmax()))} of {model.name} gives NaN or infinity{where}{more}: its "
-                "weights, or those of a layer before, are broken; nothing of these texts was counted"
-            )
