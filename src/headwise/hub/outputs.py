@@ -44,9 +44,10 @@ class OutputMap:
         self, z: Float[Tensor, "batch head query v_dim"]
     ) -> Float[Tensor, "batch head query"]:
         """The squared length of each head's result."""
-        z = z.float()
-        lengths: Tensor = (z @ self.gram * z).sum(-1)
-        return lengths.relu()
+        batch, heads, queries, dim = z.shape
+        flat = z.float().transpose(0, 1).reshape(heads, batch * queries, dim)
+        lengths: Tensor = (flat @ self.gram * flat).sum(-1).relu()  # a NaN stays one
+        return lengths.view(heads, batch, queries).transpose(0, 1)
 
     def products(
         self, z: Float[Tensor, "batch head query v_dim"]

@@ -30,8 +30,8 @@ from headwise.see.tally import LayerTally, row_tally
 __all__ = ["SAMPLES", "Pass", "Settings", "refuse_nan", "samples"]
 
 SAMPLES = (
-    "result_norm and result_share are taken on a sixteenth of the queries of each text, at least 8 (or all) and at "
-    "most 32: the middles of as many equal stretches"
+    "result_norm and result_share are taken on one in 32 queries of each text, at least 4 (or all) and at most 32: "
+    "the middles of as many equal stretches"
 )
 
 
@@ -57,7 +57,7 @@ class Settings:
 
 def samples(length: int) -> Int[Tensor, " sample"]:
     """The queries of a text on which results are measured (`SAMPLES`)."""
-    count = min(length, max(8, min(32, length // 16)))
+    count = min(length, max(4, min(32, length // 32)))
     return (torch.arange(count) * 2 + 1) * length // (2 * max(count, 1))
 
 
@@ -137,6 +137,8 @@ class Pass:
             "sums": torch.stack(sums),
             "counts": torch.stack([count.expand(batch, heads) for count in counts]),
             "kv_heads": torch.tensor(scores.k.shape[1]),
+            "kernel": torch.tensor(found.path == "kernel"),
+            "portable": torch.tensor(found.path == "portable"),
         }
         if found.received is not None and found.seen_by is not None:
             first = slice(0, self.settings.positions)
@@ -223,8 +225,9 @@ class Pass:
         counts = np.concatenate([counts, arrays.pop("result_counts", none)])
         for name in ("received", "seen_by"):
             if name in arrays:
-                missing = self.settings.positions - arrays[name].shape[1]
-                arrays[name] = np.pad(arrays[name], ((0, 0), (0, missing)))
+                whole = np.zeros((sums.shape[2], self.settings.positions))
+                whole[:, : arrays[name].shape[1]] = arrays[name]
+                arrays[name] = whole
         arrays.setdefault("verified", np.zeros(()))
         return {**row_tally(sums, counts), **arrays}
 
@@ -268,7 +271,7 @@ def refuse_nan(model: Model, tallies: Mapping[LayerId, LayerTally], batch: Batch
         bad = ~np.isfinite(tally["sum"][:-1]).all(0)
         for name in ("received", "pooled", "pooled_max"):
             if name in tally:
-                bad |= ~np.isfinite(tally[name]).reshape(len(bad), -1).all(1)
+                bad |= ~np.isfinite(tally[name]).reshape(bad.size, -1).all(1)
         if not bad.any():
             bad = ~np.isfinite(share) | ~np.isfinite(tally["verified"])
         if bad.any():

@@ -225,7 +225,7 @@ def repeated_tokens(
 
 
 def _vocabulary(model: Model) -> Tensor:
-    """The ids of tokens that stand for text: no special ones, no bytes of which it takes several for a character."""
+    """The ids of tokens that stand for text: no special ones, no bytes of which several make a character."""
     config = getattr(model.module, "config", None)
     text = getattr(config, "get_text_config", None)
     config = config if text is None else text()
