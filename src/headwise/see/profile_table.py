@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwise.names import LayerId
-from headwise.see.meter import SAMPLES, Settings
+from headwise.see.asking import SAMPLES, Settings
 from headwise.see.tally import LayerTally, interval, mean
 
 if TYPE_CHECKING:

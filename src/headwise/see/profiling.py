@@ -18,9 +18,10 @@ from headwise.core.taps import Tap, tapped
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, watching
 from headwise.names import ConfigError, LayerId, ModelError, TextError
+from headwise.see.asking import Settings
 from headwise.see.batches import Batch
 from headwise.see.looking import refuse_silence
-from headwise.see.meter import Pass, Settings, refuse_nan
+from headwise.see.meter import Pass, refuse_nan
 from headwise.see.packing import SPLITTING, batches_in
 from headwise.see.probes import BUILT_IN, Probe, chosen
 from headwise.see.profile_table import table
@@ -105,7 +106,8 @@ class Profiler:
         if maps is None:
             maps, verified = self._verify(batch)
         run = Pass(self.settings, batch, maps)
-        self._run(batch, {x.module: Tap(meter=run.meter(x)) for x in self.model.anatomy.layers})
+        with run.results(self.model.module):
+            self._run(batch, {x.module: Tap(meter=run.meter(x)) for x in self.model.anatomy.layers})
         refuse_silence(self.model, len(run.found))
         tallies = {id: {**tally, **verified.get(id, {})} for id, tally in run.tallies().items()}
         refuse_nan(self.model, tallies, batch)
