@@ -82,7 +82,7 @@ class OutputWatch:
         came, width = inputs[0].detach(), z.shape[1] * z.shape[3]
         if came.numel() != z.numel() or came.shape[-1] != width or came.dtype != z.dtype:
             return
-        if not torch.equal(came.reshape(z.shape[0], -1, width), z.transpose(1, 2).flatten(2)):
+        if not _equal(came.reshape(z.shape[0], -1, width), z.transpose(1, 2).flatten(2)):
             return
         self.waiting = None
         made = self._map(path, module, z)
@@ -125,6 +125,11 @@ def watching(model: nn.Module) -> Iterator[OutputWatch]:
 
 def _see(watch: OutputWatch, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> None:
     watch.see(path, module, inputs)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Whether all numbers are the same; a NaN is like a NaN."""
+    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _is_linear(module: nn.Module) -> bool:

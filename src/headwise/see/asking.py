@@ -54,6 +54,7 @@ class Asked:
         sampled: the queries on which results are measured, as many for each text as for the one with most.
         counted: which of these count.
         cells: how many texts have a query in each cell of the pooled map.
+        apart: whether tokens look at another text, between which there is no distance.
     """
 
     wanted: Wanted
@@ -62,6 +63,7 @@ class Asked:
     sampled: Int[Tensor, "batch sample"]
     counted: Bool[Tensor, "batch 1 sample"]
     cells: Float[Tensor, " query_cell"]
+    apart: bool
 
 
 def samples(length: int) -> Int[Tensor, " sample"]:
@@ -108,6 +110,7 @@ def asked_of(
         sampled.to(device),
         (torch.arange(sampled.shape[1]) < counts)[:, None].to(device),
         _cells(lengths[0], settings.pool).to(device),
+        stream == "cross",
     )
 
 

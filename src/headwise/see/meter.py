@@ -65,7 +65,7 @@ class Pass:
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
             ours, run = self._measure(layer, scores, v)
             off = (ours.float() - z.detach().float()).abs().amax(-1)
-            run.verified = off.masked_fill(~run.asked.real, 0.0).amax()
+            run.verified = off.masked_fill(~run.asked.real, 0.0).amax((0, 2))
 
             def found(output: OutputMap) -> None:
                 self.maps[run.id] = output
@@ -138,12 +138,12 @@ def refuse_nan(model: Model, tallies: Mapping[LayerId, LayerTally], batch: Batch
     """Raise where a layer's numbers are not finite, naming the first head and the texts; layers as they ran."""
     for id, tally in tallies.items():
         share = tally["sum"][-1]  # of the layer's sum, so one head's NaN is in that of every head
-        bad = ~np.isfinite(tally["sum"][:-1]).all(0)
+        bad = ~np.isfinite(tally["sum"][:-1]).all(0) | ~np.isfinite(tally["verified"])
         for name in ("received", "pooled", "pooled_max"):
             if name in tally:
                 bad |= ~np.isfinite(tally[name]).reshape(bad.size, -1).all(1)
         if not bad.any():
-            bad = ~np.isfinite(share) | ~np.isfinite(tally["verified"])
+            bad = ~np.isfinite(share)
         if bad.any():
             texts = [side.text for side in batch.sources if side is not None][:1]
             where = f" on {texts[0][:40]!r}" if texts else ""

@@ -22,7 +22,7 @@ Variable = tuple[tuple[str, ...], np.ndarray, dict[str, str]]
 _SAYS = {
     "entropy": "mean entropy of the rows, in nats",
     "evenness": "mean of entropy / log(keys the row may see), over rows that see two or more",
-    "distance": "mean distance to the keys looked at, in tokens, under the weights of the row",
+    "distance": "mean distance to the keys looked at, in tokens, under the row; none between two texts",
     "largest": "mean of the largest weight of each row (confidence, Voita et al. 2019)",
     "result_norm": "mean length of what the head adds to the residual stream, z_h W_O_h",
     "result_share": (
@@ -115,7 +115,7 @@ def _pooled(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
 
 def _exactness(tallies: Sequence[LayerTally]) -> dict[str, Any]:
     paths = [p for p in ("kernel", "portable") if any(tally[p] for tally in tallies)]
-    verified = np.max([tally["verified"] for tally in tallies])
+    verified = np.max([tally["verified"].max() for tally in tallies])
     return {"verified": float(verified), "path": " and ".join(paths)}
 
 

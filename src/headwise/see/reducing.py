@@ -26,7 +26,7 @@ class LayerRun:
     """What one run of a layer gave: the statistics of its rows, and of its results on the sampled queries.
 
     `results` are the squared norms and the products with the sum [2, batch, sample, head]; None where no output
-    map is known. `verified` is how far the head outputs are from the model's own.
+    map is known. `verified` [head] is how far the head outputs are from the model's own.
     """
 
     id: LayerId
@@ -61,12 +61,14 @@ def reduced(runs: Sequence[LayerRun], settings: Settings) -> dict[LayerId, Layer
     arrays |= {name: _numpy(value) for name, value in _maps(found, asked, settings).items()}
     tallies: dict[LayerId, LayerTally] = {}
     for i, run in enumerate(runs):
-        off = 0.0 if run.verified is None else float(run.verified)
-        alone = {"kv_heads": run.num_kv_heads, "verified": off}
+        heads = run.statistics.entropy.shape[1]
+        off = np.zeros(heads) if run.verified is None else _numpy(run.verified)
+        alone: dict[str, float] = {"kv_heads": run.num_kv_heads}
         alone |= {p: run.statistics.path == p for p in ("kernel", "portable")}
         tallies[run.id] = {
             **{name: array[i] for name, array in arrays.items()},
             **{name: np.array(value, dtype=float) for name, value in alone.items()},
+            "verified": off,
         }
     return tallies
 
@@ -81,11 +83,14 @@ def _rows(
     even = see & (visible > 1)
     most = visible.clamp_min(2).log()
     rows = [entropy, (entropy / most).masked_fill(~even, 0.0)]
-    rows += [torch.stack([s.distance for s in found]), torch.stack([s.largest for s in found])]
+    distance = torch.stack([s.distance for s in found])
+    rows.append(torch.zeros_like(distance) if asked.apart else distance)
+    rows.append(torch.stack([s.largest for s in found]))
     if settings.top:
         rows.append(_joined([s.top_weights for s in found]).sum(-1))
     seeing = see.sum(-1)
-    counts = [seeing, even.sum(-1), *[seeing] * (len(rows) - 2)]
+    near = torch.zeros_like(seeing) if asked.apart else seeing
+    counts = [seeing, even.sum(-1), near, *[seeing] * (len(rows) - 3)]
     sums = [_total(row.masked_fill(~see, 0.0)) for row in rows]
     if settings.probes:
         for named_keys in ([s.mass for s in found], [s.hits for s in found]):

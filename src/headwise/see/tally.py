@@ -21,7 +21,7 @@ LayerTally = Mapping[str, np.ndarray]
 `sum`, `count`, `sum_squared`, `sum_count`, `count_squared`, `texts` [statistic, head]: over texts t with cases,
 S_t, c_t, S_t^2, S_t c_t, c_t^2 and 1; `received`, `seen_by` [head, position]; `pooled` [head, query_cell, key_cell]
 summed over texts, `pooled_texts` [query_cell] how many have a query there; and as maxima `pooled_max` (like
-pooled), `kv_heads` [], `verified` []. `kernel` and `portable` [] count the calls each path computed.
+pooled), `verified` [head], `kv_heads` []. `kernel` and `portable` [] count the calls each path computed.
 """
 
 _MAXIMA = {"pooled_max", "kv_heads", "verified"}
