@@ -55,8 +55,12 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        """Where the model's parameters are."""
-        return next((p.device for p in self.module.parameters()), torch.device("cpu"))
+        """Where the model's parameters are, or are brought to where accelerate keeps them elsewhere."""
+        where = (p.device for p in self.module.parameters() if not p.is_meta)
+        hooks = (getattr(part, "_hf_hook", None) for part in self.module.modules())
+        brought = (getattr(hook, "execution_device", None) for hook in hooks)
+        found = next(where, None) or next((d for d in brought if d is not None), None)
+        return torch.device("cpu" if found is None else found)
 
     @property
     def encoder_decoder(self) -> bool:
