@@ -19,7 +19,14 @@ from headwise.hub.load import load
 from headwise.names import HeadwiseError, ModelError, OutputError, TextError
 from headwise.see.batches import Batch
 from headwise.see.packing import packed
-from headwise.see.partial import Partial, Read, ReadTexts, check_made_with, weights_of
+from headwise.see.partial import (
+    OtherTextsError,
+    Partial,
+    Read,
+    ReadTexts,
+    check_made_with,
+    weights_of,
+)
 from headwise.see.probes import BUILT_IN, Probe, named
 from headwise.see.profiling import Profiler
 from headwise.see.running import Run, Word, united
@@ -125,7 +132,7 @@ class Session:
         batches = packed(self.model, self.readers[0], targets=targets, context=self.request.context)
         try:
             ended = self.run.through(batches)
-        except LostError:
+        except (LostError, OtherTextsError):  # what was saved before stays as it is
             raise
         except HeadwiseError as error:
             return False, self._fault() or error

@@ -265,7 +265,7 @@ def refuse_nan(model: Model, tallies: Mapping[LayerId, LayerTally], batch: Batch
     """Raise where a layer's numbers are not finite, naming the first head and the texts; layers as they ran."""
     for id, tally in tallies.items():
         share = tally["sum"][-1]  # of the layer's sum, so one head's NaN is in that of every head
-        bad = ~np.isfinite(tally["sum"][:-1]).all(0)
+        bad = np.asarray(~np.isfinite(tally["sum"][:-1]).all(0))
         for name in ("received", "pooled", "pooled_max"):
             if name in tally:
                 bad |= ~np.isfinite(tally[name]).reshape(len(bad), -1).all(1)
