@@ -184,8 +184,9 @@ class ReadTexts:
             self.read = Read(self.read.count + 1, hashlib.sha256(digest).hexdigest())
             self._compare()
             yield text
-        self.read = replace(self.read, ended=True)
-        self._compare()
+        if self.fault is None:
+            self.read = replace(self.read, ended=True)
+            self._compare()
 
     def _next(self, texts: Iterator[str]) -> str | None:
         try:
