@@ -160,9 +160,10 @@ class Session:
             self.keeper.finish(profile, partial)
             seconds, speed = self.progress.seconds, self.progress.speed
             rate = f"{self.progress.tokens:,} tokens in {seconds:,.1f} s ({speed:,.0f} tokens/s)"
-            path = f", {profile.attrs['path']}" if "path" in profile.attrs else ""
+            path = profile.attrs["path"].replace("kernel", "compiled kernel")
+            path = path.replace("portable", "portable path")
             verified = f"verified within {profile.attrs['verified']:.1e}"
-            say(f"{rate}{path}, {verified}{self.keeper.wrote(profile)}")
+            say(f"{rate}, {path}, {verified}{self.keeper.wrote(profile)}")
             return 0
         kept = self.keeper.stop(profile, partial)
         if isinstance(problem, HeadwiseError):

@@ -32,6 +32,7 @@ class OutputMap:
 
     path: str
     weight: Float[Tensor, "head v_dim d_model"]
+    bias: Float[Tensor, " d_model"] | None = None
 
     @cached_property
     def gram(self) -> Float[Tensor, "head v_dim v_dim"]:
@@ -40,23 +41,26 @@ class OutputMap:
         product: Tensor = weight @ weight.transpose(1, 2)
         return product
 
-    def squared_norms(
-        self, z: Float[Tensor, "batch head query v_dim"]
-    ) -> Float[Tensor, "batch head query"]:
-        """The squared length of each head's result."""
-        z = z.float()
-        lengths: Tensor = (z @ self.gram * z).sum(-1)
-        return lengths.relu()
+    def measure(
+        self,
+        z: Float[Tensor, "batch query head_v_dim"],
+        added: Float[Tensor, "batch query d_model"],
+    ) -> Float[Tensor, "2 batch query head"]:
+        """Squared length of each head's result r_h, and its product with the sum of all.
 
-    def products(
-        self, z: Float[Tensor, "batch head query v_dim"]
-    ) -> Float[Tensor, "batch head query"]:
-        """The product of each head's result with the sum of all; over heads they sum to its squared length."""
-        flat = z.float().transpose(1, 2).flatten(2)
-        weight = self.weight.detach().float().flatten(0, 1)
-        back = flat @ weight @ weight.T
-        products: Tensor = (flat * back).unflatten(2, z.shape[1::2]).sum(-1).transpose(1, 2)
-        return products
+        Args:
+            z: the head outputs, heads side by side.
+            added: what the map made of them, its bias included.
+        """
+        heads, dim, width = self.weight.shape
+        z, added = z.float(), added.float()
+        if self.bias is not None:
+            added = added - self.bias
+        back = added @ self.weight.reshape(heads * dim, width).T.float()
+        by_head = z.reshape(-1, heads, dim).transpose(0, 1)
+        squares = (by_head @ self.gram * by_head).sum(-1).T.relu()  # a NaN stays one
+        products = (z * back).unflatten(-1, (heads, dim)).sum(-1)
+        return torch.stack([squares.view_as(products), products])
 
 
 class OutputWatch:
@@ -78,7 +82,7 @@ class OutputWatch:
         came, width = inputs[0].detach(), z.shape[1] * z.shape[3]
         if came.numel() != z.numel() or came.shape[-1] != width or came.dtype != z.dtype:
             return
-        if not torch.equal(came.reshape(z.shape[0], -1, width), z.transpose(1, 2).flatten(2)):
+        if not _equal(came.reshape(z.shape[0], -1, width), z.transpose(1, 2).flatten(2)):
             return
         self.waiting = None
         made = self._map(path, module, z)
@@ -91,13 +95,14 @@ class OutputWatch:
         known = self.known.get((path, heads))
         if known is not None:
             return known
-        weight = _weight(module)
+        weight, bias = _parameters(module)
         if weight.dim() != 2 or not weight.is_floating_point() or weight.itemsize < 2:
             return None
         weight = weight if _reads_columns(module) else weight.T
         if weight.shape[0] != width:
             return None
-        made = OutputMap(path, weight.unflatten(0, (heads, -1)).to(z.device))
+        bias = None if bias is None else bias.to(z.device)
+        made = OutputMap(path, weight.unflatten(0, (heads, -1)).to(z.device), bias)
         self.known[(path, heads)] = made
         return made
 
@@ -122,6 +127,11 @@ def _see(watch: OutputWatch, path: str, module: nn.Module, inputs: tuple[Any, ..
     watch.see(path, module, inputs)
 
 
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Whether all numbers are the same; a NaN is like a NaN."""
+    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
 def _is_linear(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) or _reads_columns(module)
 
@@ -132,12 +142,13 @@ def _reads_columns(module: nn.Module) -> bool:
     return home is not None and isinstance(module, home.Conv1D)
 
 
-def _weight(module: nn.Module) -> Tensor:
-    """The module's weight, fetched (a copy) where accelerate keeps it elsewhere between uses."""
-    weight = module.weight
-    if isinstance(weight, Tensor) and not weight.is_meta:
-        return weight.detach()
+def _parameters(module: nn.Module) -> tuple[Tensor, Tensor | None]:
+    """The module's weight and bias, fetched (copies) where accelerate keeps them elsewhere between uses."""
+    weight, bias = cast(Tensor, module.weight), cast("Tensor | None", module.bias)
+    if not weight.is_meta:
+        return weight.detach(), None if bias is None else bias.detach()
     from accelerate.utils import align_module_device
 
     with align_module_device(module):
-        return cast(Tensor, module.weight).detach().clone()
+        weight, bias = cast(Tensor, module.weight), cast("Tensor | None", module.bias)
+        return weight.detach().clone(), None if bias is None else bias.detach().clone()

@@ -1,76 +1,37 @@
-"""One batch on its way through the model: what each layer's meter asks of the patterns, and adds up of them.
+"""One batch on its way through the model: the meter of every layer, and what they add up to.
 
-The work per layer is a handful of small tensor operations over the whole batch; everything that depends on the
-tokens alone (which key each probe names, which rows are real) is made once per pass.
+Everything that depends on the tokens alone (which key each probe names, which rows are real) is made once per pass;
+what a layer gives is reduced to sums as soon as it is large, and together with other layers' while it is small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from headwise.core.attention import Meter, Observer
 from headwise.core.scores import Scores
-from headwise.core.streaming import PatternFunction, Statistics, Wanted, measure
+from headwise.core.streaming import measure
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch
-from headwise.names import LayerId, ModelError, TextError
+from headwise.names import LayerId, ModelError
+from headwise.see.asking import Asked, Settings, asked_of
 from headwise.see.batches import Batch
 from headwise.see.looking import refuse_split, run_id
-from headwise.see.probes import Probe
-from headwise.see.tally import LayerTally, row_tally
+from headwise.see.reducing import LayerRun, reduced
+from headwise.see.tally import LayerTally
 
-__all__ = ["SAMPLES", "Pass", "Settings", "refuse_nan", "samples"]
+__all__ = ["Pass", "refuse_nan"]
 
-SAMPLES = (
-    "result_norm and result_share are taken on a sixteenth of the queries of each text, at least 8 (or all) and at "
-    "most 32: the middles of as many equal stretches"
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """What is asked of every head."""
-
-    probes: tuple[Probe, ...]
-    functions: Mapping[str, PatternFunction]
-    top: int
-    pool: int
-    positions: int
-
-    @cached_property
-    def statistics(self) -> tuple[str, ...]:
-        """The names of all statistics that are means over rows, in the order they are kept in."""
-        names = [probe.name for probe in self.probes]
-        hits = [f"{name}_hits" for name in names]
-        top = ["top"] if self.top else []
-        rows = ["entropy", "evenness", "distance", "largest", *top]
-        return (*rows, *names, *hits, *self.functions, "result_norm", "result_share")
-
-
-def samples(length: int) -> Int[Tensor, " sample"]:
-    """The queries of a text on which results are measured (`SAMPLES`)."""
-    count = min(length, max(8, min(32, length // 16)))
-    return (torch.arange(count) * 2 + 1) * length // (2 * max(count, 1))
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """What a pass asks of the layers of one stream."""
-
-    wanted: Wanted
-    real: Bool[Tensor, "batch 1 query"]
-    named: Int[Tensor, "probe batch 1"]
-    sampled: Int[Tensor, "batch sample"]
-    counted: Bool[Tensor, "batch 1 sample"]
-    cells: Float[Tensor, " query_cell"]
+_MOST_NUMBERS = 1 << 21
+"""How many numbers of rows are kept before they are reduced to sums: 8 MiB in float32."""
 
 
 @dataclass(eq=False)
@@ -83,19 +44,17 @@ class Pass:
     settings: Settings
     batch: Batch
     maps: dict[LayerId, OutputMap]
-    found: dict[LayerId, dict[str, Tensor]] = field(default_factory=dict)
+    found: dict[LayerId, LayerTally | None] = field(default_factory=dict)
+    runs: list[LayerRun] = field(default_factory=list)
     asked: dict[tuple[str, int, int], Asked] = field(default_factory=dict)
+    waiting: LayerRun | None = None
 
     def meter(self, layer: Layer) -> Meter:
-        """Computes the layer's head outputs and adds up its statistics."""
+        """Computes the layer's head outputs and keeps its statistics."""
 
         def meter(scores: Scores, v: Tensor) -> Tensor:
-            id = run_id(layer, self.found)
-            asked = self._asked(id, scores)
-            z, part = self._measure(scores, v, asked)
-            if id in self.maps:
-                part["results"], part["result_counts"] = _results(z, self.maps[id], asked)
-            self.found[id] = part
+            z, run = self._measure(layer, scores, v)
+            self.waiting = run
             return z
 
         return meter
@@ -104,173 +63,87 @@ class Pass:
         """The same beside the model's own attention, compared with it; looks for the layer's output map."""
 
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
-            id = run_id(layer, self.found)
-            asked = self._asked(id, scores)
-            ours, part = self._measure(scores, v, asked)
+            ours, run = self._measure(layer, scores, v)
             off = (ours.float() - z.detach().float()).abs().amax(-1)
-            part["verified"] = off.masked_fill(~asked.real, 0.0).amax()
-            self.found[id] = part
+            run.verified = off.masked_fill(~run.asked.real, 0.0).amax((0, 2))
 
             def found(output: OutputMap) -> None:
-                self.maps[id] = output
-                part["results"], part["result_counts"] = _results(z, output, asked)
+                self.maps[run.id] = output
 
             watch.expect(z, found)
 
         return observe
 
+    @contextmanager
+    def results(self, model: nn.Module) -> Iterator[None]:
+        """Measure the results of the heads where the model's output maps make them, within the `with`."""
+        paths = {output.path for output in self.maps.values()}
+        handles = [model.get_submodule(p).register_forward_hook(self._take) for p in sorted(paths)]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _take(self, module: nn.Module, inputs: tuple[Any, ...], out: Tensor) -> None:
+        """An output map has run on the head outputs that were measured last."""
+        run, self.waiting = self.waiting, None
+        output = None if run is None else self.maps.get(run.id)
+        if run is None or output is None:
+            return
+        at, size = run.asked.sampled, self.batch.size
+        row = torch.arange(size, device=at.device)[:, None]
+        z, added = (x.detach().reshape(size, -1, x.shape[-1])[row, at] for x in (inputs[0], out))
+        run.results = output.measure(z, added)
+
+    def _measure(self, layer: Layer, scores: Scores, v: Tensor) -> tuple[Tensor, LayerRun]:
+        """The head outputs, and the statistics of their rows."""
+        id = run_id(layer, self.found)
+        refuse_split(id, scores, self.batch)
+        key = (id.stream, *scores.shape[2:])
+        asked = self.asked.get(key)
+        if asked is None:
+            asked = asked_of(self.settings, self.batch, *key, scores.q.device)
+            self.asked[key] = asked
+        z, statistics = measure(scores, v, asked.wanted)
+        run = LayerRun(id, scores.k.shape[1], statistics, asked)
+        self.found[id] = None
+        self._reduce(room=_MOST_NUMBERS - run.numbers)
+        self.runs.append(run)
+        return z, run
+
+    def _reduce(self, room: int) -> None:
+        """Reduce what is kept where it is more than there is room for."""
+        if sum(run.numbers for run in self.runs) <= room:
+            return
+        forms: dict[tuple[object, ...], list[LayerRun]] = {}
+        for run in self.runs:
+            forms.setdefault(run.form, []).append(run)
+        for runs in forms.values():
+            self.found.update(reduced(runs, self.settings))
+        self.runs = []
+
     @property
     def longest(self) -> int:
-        """The most queries of a call so far, padding included."""
+        """The most queries of a call, padding included."""
         return max((queries for _, queries, _ in self.asked), default=0)
 
     def tallies(self) -> dict[LayerId, LayerTally]:
-        """What the pass adds to each layer's sums."""
-        return {id: self._tally(part) for id, part in self.found.items()}
-
-    def _measure(self, scores: Scores, v: Tensor, asked: Asked) -> tuple[Tensor, dict[str, Tensor]]:
-        """The head outputs, and the sums over rows for each text and head."""
-        batch, heads = scores.shape[:2]
-        z, found = measure(scores, v, asked.wanted)
-        sums, counts = self._rows(found, asked)
-        part = {
-            "sums": torch.stack(sums),
-            "counts": torch.stack([count.expand(batch, heads) for count in counts]),
-            "kv_heads": torch.tensor(scores.k.shape[1]),
-        }
-        if found.received is not None and found.seen_by is not None:
-            first = slice(0, self.settings.positions)
-            part["received"] = found.received[..., first].sum(0)
-            part["seen_by"] = found.seen_by[..., first].expand(batch, heads, -1).sum(0)
-        if found.pooled is not None and found.pooled_max is not None:
-            part["pooled"] = found.pooled.sum(0)
-            part["pooled_max"] = found.pooled_max.amax(0)
-            part["pooled_texts"] = asked.cells
-        return z, part
-
-    def _rows(self, found: Statistics, asked: Asked) -> tuple[list[Tensor], list[Tensor]]:
-        """Sums [batch, head] over the rows that count, and their number, which axes of size 1 may share."""
-        see = (found.visible > 0) & asked.real
-        even = see & (found.visible > 1)
-        most = found.visible.clamp_min(2).log()
-        rows = [found.entropy, (found.entropy / most).masked_fill(~even, 0.0)]
-        rows += [found.distance, found.largest]
-        if found.top_weights is not None:
-            rows.append(found.top_weights.sum(-1))
-        seeing = see.sum(-1)
-        counts = [seeing, even.sum(-1), *[seeing] * (len(rows) - 2)]
-        sums = list(torch.stack(rows).masked_fill(~see, 0.0).sum(-1, dtype=torch.float64))
-        if found.mass is not None and found.hits is not None:
-            sums += [*found.mass.sum(-1, dtype=torch.float64).unbind(2)]
-            sums += [*found.hits.sum(-1).double().unbind(2)]
-            counts += [*asked.named, *asked.named]
-        for name in self.settings.functions:
-            has = see & ~found.own[name].isnan()
-            sums.append(found.own[name].masked_fill(~has, 0.0).sum(-1, dtype=torch.float64))
-            counts.append(has.sum(-1))
-        return sums, counts
-
-    def _asked(self, id: LayerId, scores: Scores) -> Asked:
-        """What is asked of a layer, made once where streams and lengths are the same."""
-        refuse_split(id, scores, self.batch)
-        key = (id.stream, *scores.shape[2:])
-        known = self.asked.get(key)
-        if known is None:
-            known = self.asked[key] = self._ask(id.stream, *scores.shape[2:], scores.q.device)
-        return known
-
-    def _ask(self, stream: str, queries: int, keys: int, device: torch.device) -> Asked:
-        size, probes = self.batch.size, self.settings.probes
-        named = torch.full((size, len(probes), queries), -1)
-        lengths = torch.empty(2, size, dtype=torch.long)
-        taken = torch.zeros(size, min(queries, 32), dtype=torch.long)
-        counted = torch.zeros(taken.shape, dtype=torch.bool)
-        for i in range(size):
-            looking, q_keep = self.batch.side(stream, i, queries, looks=True)
-            looked_at, k_keep = self.batch.side(stream, i, keys, looks=False)
-            lengths[0, i], lengths[1, i] = n, _ = _length(q_keep), _length(k_keep)
-            own_text = stream != "cross" and looking.tokens == looked_at.tokens
-            for p, probe in enumerate(probes):
-                named[i, p, :n] = probe.targets(looking, looked_at, own_text)
-            at = samples(n)
-            taken[i, : len(at)], counted[i, : len(at)] = at, True
-        wanted = Wanted(
-            probes=named.to(device) if probes else None,
-            top=self.settings.top,
-            pool=self.settings.pool,
-            received=self.settings.positions > 0,
-            query_lengths=lengths[0].to(device),
-            key_lengths=lengths[1].to(device),
-            functions=self.settings.functions,
-        )
-        real = torch.arange(queries) < lengths[0][:, None]
-        most = int(counted.sum(1).max())
-        return Asked(
-            wanted,
-            real[:, None].to(device),
-            (named >= 0).sum(2).T[..., None].to(device),
-            taken[:, :most].to(device),
-            counted[:, None, :most].to(device),
-            _cells(lengths[0], self.settings.pool),
-        )
-
-    def _tally(self, part: dict[str, Tensor]) -> LayerTally:
-        """One layer's sums as arrays; a layer without an output map has no case for its results."""
-        arrays = {name: value.cpu().double().numpy() for name, value in part.items()}
-        sums, counts = arrays.pop("sums"), arrays.pop("counts")
-        none = np.zeros((2, *sums.shape[1:]))
-        sums = np.concatenate([sums, arrays.pop("results", none)])
-        counts = np.concatenate([counts, arrays.pop("result_counts", none)])
-        for name in ("received", "seen_by"):
-            if name in arrays:
-                missing = self.settings.positions - arrays[name].shape[1]
-                arrays[name] = np.pad(arrays[name], ((0, 0), (0, missing)))
-        arrays.setdefault("verified", np.zeros(()))
-        return {**row_tally(sums, counts), **arrays}
-
-
-def _length(keep: Tensor) -> int:
-    """How many tokens are real, which must be the first ones."""
-    length = int(keep.sum())
-    if not bool(keep[:length].all()):
-        raise TextError(
-            "a row of the batch has padding before its tokens; pad on the right, or leave out position_ids "
-            "(and decoder_attention_mask) and the padding is moved there"
-        )
-    return length
-
-
-def _cells(lengths: Tensor, pool: int) -> Tensor:
-    """How many texts have a query in each cell of the pooled map."""
-    cells = torch.zeros(pool)
-    for n in lengths.tolist() if pool else []:
-        cells[(torch.arange(n) * pool // max(n, 1)).unique()] += 1
-    return cells
-
-
-def _results(z: Tensor, output: OutputMap, asked: Asked) -> tuple[Tensor, Tensor]:
-    """Sums [2, batch, head] of the norm of each head's result and of its share, and their numbers."""
-    batch, heads, _, dim = z.shape
-    at = asked.sampled[:, None, :, None].expand(-1, heads, -1, dim)
-    taken = z.detach().gather(2, at)
-    products = output.products(taken)
-    whole = products.sum(1, keepdim=True)
-    counted = torch.stack([asked.counted, asked.counted & ~(whole <= 0)])
-    values = torch.stack([output.squared_norms(taken).sqrt(), products / whole])
-    sums = values.masked_fill(~counted, 0.0).sum(-1, dtype=torch.float64)
-    return sums, counted.sum(-1).expand(2, batch, heads)
+        """What the pass adds to each layer's sums, the layers as they ran."""
+        self._reduce(room=-1)
+        return {id: tally for id, tally in self.found.items() if tally is not None}
 
 
 def refuse_nan(model: Model, tallies: Mapping[LayerId, LayerTally], batch: Batch) -> None:
     """Raise where a layer's numbers are not finite, naming the first head and the texts; layers as they ran."""
     for id, tally in tallies.items():
         share = tally["sum"][-1]  # of the layer's sum, so one head's NaN is in that of every head
-        bad = np.asarray(~np.isfinite(tally["sum"][:-1]).all(0))
+        bad = ~np.isfinite(tally["sum"][:-1]).all(0) | ~np.isfinite(tally["verified"])
         for name in ("received", "pooled", "pooled_max"):
             if name in tally:
-                bad |= ~np.isfinite(tally[name]).reshape(len(bad), -1).all(1)
+                bad |= ~np.isfinite(tally[name]).reshape(bad.size, -1).all(1)
         if not bad.any():
-            bad = ~np.isfinite(share) | ~np.isfinite(tally["verified"])
+            bad = ~np.isfinite(share)
         if bad.any():
             texts = [side.text for side in batch.sources if side is not None][:1]
             where = f" on {texts[0][:40]!r}" if texts else ""

@@ -6,9 +6,9 @@ How they are batched depends on the texts alone, so a run that is taken up again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from headwise.see.batches import MOST_TOKENS, Batch, check_reads_text, from_inpu
 from headwise.see.record import Side
 from headwise.see.tokens import tokenize
 
-__all__ = ["SPLITTING", "packed", "packed_ids"]
+__all__ = ["SPLITTING", "batches_in", "packed", "packed_ids"]
 
 _WINDOW = 256
 """How many pieces of texts are put in order of their length at a time."""
@@ -103,6 +103,36 @@ def packed_ids(model: Model, rows: Tensor | Iterable[Tensor]) -> Iterator[Batch]
     if not some:
         raise TextError("there is no row of ids; give at least one")
     yield _of_ids(model, group)
+
+
+def batches_in(model: Model, texts: Any, target: Any, context: int | None) -> Iterator[Batch]:
+    """Batches of whatever `profile` takes, which says what that is and what it refuses."""
+    if target is not None and not model.encoder_decoder:
+        raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
+    if isinstance(texts, str):
+        texts, target = [texts], [target] if isinstance(target, str) else target
+        if not texts[0].strip():
+            raise TextError("the text is empty; give at least one word")
+    if isinstance(texts, Mapping):
+        yield from_inputs(model, texts)
+        return
+    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
+        raise TextError(f"profile takes texts, a batch or rows of ids, came {type(texts).__name__}")
+    if isinstance(texts, Tensor):
+        if texts.dim() != 2:
+            raise TextError(f"ids must be [batch, position], came {list(texts.shape)}")
+        yield from packed_ids(model, texts)
+        return
+    items = iter(texts)
+    try:
+        head = next(items)
+    except StopIteration:
+        raise TextError("there is no text: the corpus is empty") from None
+    whole = chain([head], items)
+    if isinstance(head, Tensor):
+        yield from packed_ids(model, whole)
+    else:
+        yield from packed(model, whole, targets=target, context=context)
 
 
 def _check_row(row: object, i: int) -> None:

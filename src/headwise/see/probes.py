@@ -207,7 +207,7 @@ def repeated_tokens(
     Args:
         length: tokens before the repetition; a row is twice as long.
         seed: of the random numbers.
-        model: whose vocabulary to draw from, special tokens left out.
+        model: whose vocabulary to draw from, without special tokens and bytes that are no character.
         rows: how many.
 
     Returns:
@@ -225,12 +225,16 @@ def repeated_tokens(
 
 
 def _vocabulary(model: Model) -> Tensor:
-    """The ids of tokens that stand for text."""
+    """The ids of tokens that stand for text: no special ones, no bytes of which several make a character."""
     config = getattr(model.module, "config", None)
     text = getattr(config, "get_text_config", None)
     config = config if text is None else text()
     size = getattr(config, "vocab_size", None)
     if not isinstance(size, int):
         raise ModelError(f"{model.name} has no vocab_size in its config; make rows of ids yourself")
-    special = set() if model.tokenizer is None else set(special_tokens(model.tokenizer))
-    return torch.tensor([i for i in range(size) if i not in special])
+    decode = getattr(model.tokenizer, "decode", None)
+    if decode is None:
+        return torch.arange(size)
+    special = special_tokens(model.tokenizer)
+    texts = {i: decode([i], skip_special_tokens=False) for i in range(size) if i not in special}
+    return torch.tensor([i for i, text in texts.items() if text and "\ufffd" not in text])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwise.names import LayerId
-from headwise.see.meter import SAMPLES, Settings
+from headwise.see.asking import SAMPLES, Settings
 from headwise.see.tally import LayerTally, interval, mean
 
 if TYPE_CHECKING:
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["table"]
 
+Variable = tuple[tuple[str, ...], np.ndarray, dict[str, str]]
+"""Dims, values and attrs."""
+
 _SAYS = {
     "entropy": "mean entropy of the rows, in nats",
     "evenness": "mean of entropy / log(keys the row may see), over rows that see two or more",
-    "distance": "mean distance to the keys looked at, in tokens, under the weights of the row",
+    "distance": "mean distance to the keys looked at, in tokens, under the row; none between two texts",
     "largest": "mean of the largest weight of each row (confidence, Voita et al. 2019)",
     "result_norm": "mean length of what the head adds to the residual stream, z_h W_O_h",
     "result_share": (
@@ -58,7 +61,7 @@ def table(
     ids = list(layers)
     tallies = list(layers.values())
     heads = max(tally["sum"].shape[1] for tally in tallies)
-    data: dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]] = {}
+    data: dict[str, Variable] = {}
     means = _stack([mean(tally) for tally in tallies], heads, axis=1)
     widths = _stack([interval(tally) for tally in tallies], heads, axis=1)
     counts = _stack([tally["count"] for tally in tallies], heads, axis=1)
@@ -69,7 +72,10 @@ def table(
         data[f"{name}_high"] = both, means[:, i] + widths[:, i], {"long_name": _INTERVAL}
         if not _is_hits(settings, name):
             data[f"{name}_count"] = both, counts[:, i], {"long_name": f"cases of {name}"}
-    data |= _maps(tallies, heads)
+    if "received" in tallies[0]:
+        data |= _received(tallies, heads)
+    if "pooled" in tallies[0]:
+        data |= _pooled(tallies, heads)
     streams = {id.stream for id in ids}
     return xr.Dataset(
         data,
@@ -82,30 +88,35 @@ def table(
                 {"long_name": "KV head it reads, -1: none"},
             ),
         },
-        attrs={**attrs, **_rules(settings, layers)},
+        attrs={**attrs, **_exactness(tallies), **_rules(settings, layers)},
     )
 
 
-def _maps(
-    tallies: Sequence[LayerTally], heads: int
-) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
-    """What each position receives, and the pooled maps."""
-    found: dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]] = {}
-    if "received" in tallies[0]:
-        dims: tuple[str, ...] = ("layer", "head", "position")
-        seen = _stack([tally["seen_by"] for tally in tallies], heads)
-        received = _stack([tally["received"] for tally in tallies], heads)
-        found["received"] = dims, _ratio(received, seen), {"long_name": _SAYS["received"]}
-        found["received_count"] = dims, seen, {"long_name": "queries that may see this position"}
-    if "pooled" in tallies[0]:
-        dims = ("layer", "head", "query_cell", "key_cell")
-        texts = np.stack([tally["pooled_texts"] for tally in tallies])[:, None, :, None]
-        pooled = _stack([tally["pooled"] for tally in tallies], heads)
-        most = _stack([tally["pooled_max"] for tally in tallies], heads)
-        found["pooled"] = dims, _ratio(pooled, texts), {"long_name": _SAYS["pooled"]}
-        some = np.where(texts > 0, most, np.nan)
-        found["pooled_max"] = dims, some, {"long_name": _SAYS["pooled_max"]}
-    return found
+def _received(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
+    dims = ("layer", "head", "position")
+    seen = _stack([tally["seen_by"] for tally in tallies], heads)
+    received = _stack([tally["received"] for tally in tallies], heads)
+    return {
+        "received": (dims, _ratio(received, seen), {"long_name": _SAYS["received"]}),
+        "received_count": (dims, seen, {"long_name": "queries that may see this position"}),
+    }
+
+
+def _pooled(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
+    dims = ("layer", "head", "query_cell", "key_cell")
+    texts = np.stack([tally["pooled_texts"] for tally in tallies])[:, None, :, None]
+    pooled = _stack([tally["pooled"] for tally in tallies], heads)
+    most = np.where(texts > 0, _stack([tally["pooled_max"] for tally in tallies], heads), np.nan)
+    return {
+        "pooled": (dims, _ratio(pooled, texts), {"long_name": _SAYS["pooled"]}),
+        "pooled_max": (dims, most, {"long_name": _SAYS["pooled_max"]}),
+    }
+
+
+def _exactness(tallies: Sequence[LayerTally]) -> dict[str, Any]:
+    paths = [p for p in ("kernel", "portable") if any(tally[p] for tally in tallies)]
+    verified = np.max([tally["verified"].max() for tally in tallies])
+    return {"verified": float(verified), "path": " and ".join(paths)}
 
 
 def _rules(settings: Settings, layers: Mapping[LayerId, LayerTally]) -> dict[str, Any]:

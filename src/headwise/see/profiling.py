@@ -7,8 +7,7 @@ The first batch is run once more by the model's own attention, with which the re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +18,11 @@ from headwise.core.taps import Tap, tapped
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, watching
 from headwise.names import ConfigError, LayerId, ModelError, TextError
-from headwise.see.batches import Batch, from_inputs
+from headwise.see.asking import Settings
+from headwise.see.batches import Batch
 from headwise.see.looking import refuse_silence
-from headwise.see.meter import Pass, Settings, refuse_nan
-from headwise.see.packing import SPLITTING, packed, packed_ids
+from headwise.see.meter import Pass, refuse_nan
+from headwise.see.packing import SPLITTING, batches_in
 from headwise.see.probes import BUILT_IN, Probe, chosen
 from headwise.see.profile_table import table
 from headwise.see.running import Run, Word, united
@@ -106,7 +106,8 @@ class Profiler:
         if maps is None:
             maps, verified = self._verify(batch)
         run = Pass(self.settings, batch, maps)
-        self._run(batch, {x.module: Tap(meter=run.meter(x)) for x in self.model.anatomy.layers})
+        with run.results(self.model.module):
+            self._run(batch, {x.module: Tap(meter=run.meter(x)) for x in self.model.anatomy.layers})
         refuse_silence(self.model, len(run.found))
         tallies = {id: {**tally, **verified.get(id, {})} for id, tally in run.tallies().items()}
         refuse_nan(self.model, tallies, batch)
@@ -151,14 +152,12 @@ class Profiler:
             raise TextError("there is nothing to tell yet: no text was profiled")
         streams = self.model.anatomy.streams
         order = sorted(self._layers, key=lambda id: (streams.index(id.stream), id.layer))
-        verified = max(float(tally["verified"]) for tally in self._layers.values())
         attrs: dict[str, Any] = {
             "model": self.model.name,
             "texts": self.texts,
             "pieces": self.pieces,
             "skipped": self.skipped,
             "tokens": self.tokens,
-            "verified": verified,
             "splitting": SPLITTING,
             "headwise": __version__,
         }
@@ -294,40 +293,10 @@ def profile(
         return Word.GOING
 
     run = Run(profiler, team, word=tell)
-    run.through(_batches(model, texts, target, context))
+    run.through(batches_in(model, texts, target, context))
     if team.size > 1:
         profiler, _ = united(team, profiler.state(), run.done, frozenset(), profiler.empty)
     return profiler.dataset()
-
-
-def _batches(model: Model, texts: Any, target: Any, context: int | None) -> Iterator[Batch]:
-    """Batches of whatever `profile` takes."""
-    if target is not None and not model.encoder_decoder:
-        raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
-    if isinstance(texts, str):
-        texts, target = [texts], [target] if isinstance(target, str) else target
-        if not texts[0].strip():
-            raise TextError("the text is empty; give at least one word")
-    if isinstance(texts, Mapping):
-        yield from_inputs(model, texts)
-        return
-    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
-        raise TextError(f"profile takes texts, a batch or rows of ids, came {type(texts).__name__}")
-    if isinstance(texts, Tensor):
-        if texts.dim() != 2:
-            raise TextError(f"ids must be [batch, position], came {list(texts.shape)}")
-        yield from packed_ids(model, texts)
-        return
-    items = iter(texts)
-    try:
-        head = next(items)
-    except StopIteration:
-        raise TextError("there is no text: the corpus is empty") from None
-    whole = chain([head], items)
-    if isinstance(head, Tensor):
-        yield from packed_ids(model, whole)
-    else:
-        yield from packed(model, whole, targets=target, context=context)
 
 
 def _check(settings: Settings) -> None:

@@ -21,23 +21,24 @@ LayerTally = Mapping[str, np.ndarray]
 `sum`, `count`, `sum_squared`, `sum_count`, `count_squared`, `texts` [statistic, head]: over texts t with cases,
 S_t, c_t, S_t^2, S_t c_t, c_t^2 and 1; `received`, `seen_by` [head, position]; `pooled` [head, query_cell, key_cell]
 summed over texts, `pooled_texts` [query_cell] how many have a query there; and as maxima `pooled_max` (like
-pooled), `kv_heads` [], `verified` [].
+pooled), `verified` [head], `kv_heads` []. `kernel` and `portable` [] count the calls each path computed.
 """
 
 _MAXIMA = {"pooled_max", "kv_heads", "verified"}
 
 
 def row_tally(
-    sums: Float[np.ndarray, "statistic text head"], counts: Float[np.ndarray, "statistic text head"]
+    sums: Float[np.ndarray, "layer statistic text head"],
+    counts: Float[np.ndarray, "layer statistic text head"],
 ) -> dict[str, np.ndarray]:
-    """What the texts of one batch add to a layer's sums."""
+    """What the texts of one batch add to the sums of some layers."""
     return {
-        "sum": sums.sum(1),
-        "count": counts.sum(1),
-        "sum_squared": (sums**2).sum(1),
-        "sum_count": (sums * counts).sum(1),
-        "count_squared": (counts**2).sum(1),
-        "texts": (counts > 0).sum(1).astype(float),
+        "sum": sums.sum(2),
+        "count": counts.sum(2),
+        "sum_squared": (sums**2).sum(2),
+        "sum_count": (sums * counts).sum(2),
+        "count_squared": (counts**2).sum(2),
+        "texts": (counts > 0).sum(2).astype(float),
     }
 
 
