@@ -52,6 +52,9 @@ def test_the_table_on_a_terminal(cli: Cli, folder: Path, corpus: Path) -> None:
     assert "next " in answer.out
     (line,) = answer.err.splitlines()
     assert f"{table.attrs['tokens']:,} tokens in " in line
+    assert f", {table.attrs['path'].replace('portable', 'portable path')}" in line.replace(
+        "compiled ", ""
+    )
     assert "verified within" in line
 
 

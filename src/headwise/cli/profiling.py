@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+import torch
 
 from headwise import __version__
 from headwise.cli.keeping import Keeper, say
@@ -19,7 +20,14 @@ from headwise.hub.load import load
 from headwise.names import HeadwiseError, ModelError, OutputError, TextError
 from headwise.see.batches import Batch
 from headwise.see.packing import packed
-from headwise.see.partial import Partial, Read, ReadTexts, check_made_with, weights_of
+from headwise.see.partial import (
+    OtherTextsError,
+    Partial,
+    Read,
+    ReadTexts,
+    check_made_with,
+    weights_of,
+)
 from headwise.see.probes import BUILT_IN, Probe, named
 from headwise.see.profiling import Profiler
 from headwise.see.running import Run, Word, united
@@ -119,25 +127,30 @@ class Session:
                 ended, problem = self._through()
             return self._end(ended, problem)
 
-    def _through(self) -> tuple[bool, HeadwiseError | None]:
+    def _through(self) -> tuple[bool, Exception | None]:
         """Whether the run came to its end, and what went wrong with a text or a batch."""
         targets = self.readers[1] if len(self.readers) > 1 else None
         batches = packed(self.model, self.readers[0], targets=targets, context=self.request.context)
         try:
             ended = self.run.through(batches)
-        except LostError:
+        except (LostError, OtherTextsError):  # what was saved before stays as it is
             raise
-        except HeadwiseError as error:
+        except torch.OutOfMemoryError as error:
+            line = str(error).strip().partition("\n")[0]
+            return False, ModelError(f"{line}; a smaller --context or --dtype bfloat16 needs less")
+        except Exception as error:
             return False, self._fault() or error
         fault = self._fault()
         return ended and fault is None, fault
 
-    def _end(self, ended: bool, problem: HeadwiseError | None) -> int:
+    def _end(self, ended: bool, problem: Exception | None) -> int:
         """Save and show what was done, and what to go on from where that is not all."""
         base = self.before or self._sums()
         rest, numbers = self._united(base)
         sums = rest if self.before is None else self._united(self._sums())[0]
         if not self.leads:
+            if problem is not None and not isinstance(problem, HeadwiseError):
+                raise problem
             return 0 if ended else 1
         if not sums.batches:
             raise problem or TextError("stopped before a batch was done; there is nothing to save")
@@ -147,13 +160,17 @@ class Session:
             self.keeper.finish(profile, partial)
             seconds, speed = self.progress.seconds, self.progress.speed
             rate = f"{self.progress.tokens:,} tokens in {seconds:,.1f} s ({speed:,.0f} tokens/s)"
-            path = f", {profile.attrs['path']}" if "path" in profile.attrs else ""
+            path = profile.attrs["path"].replace("kernel", "compiled kernel")
+            path = path.replace("portable", "portable path")
             verified = f"verified within {profile.attrs['verified']:.1e}"
-            say(f"{rate}{path}, {verified}{self.keeper.wrote(profile)}")
+            say(f"{rate}, {path}, {verified}{self.keeper.wrote(profile)}")
             return 0
         kept = self.keeper.stop(profile, partial)
-        if problem is not None:
+        if isinstance(problem, HeadwiseError):
             raise type(problem)(f"{problem}; {kept}")
+        if problem is not None:  # a fault of ours
+            say(f"headwise: {kept}")
+            raise problem
         say(f"headwise: interrupted; {kept}")
         return self.stopping.code
 

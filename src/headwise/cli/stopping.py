@@ -41,8 +41,8 @@ class Stopping:
 
     @property
     def code(self) -> int:
-        """The exit code of a run that was stopped: 130 for Ctrl-C."""
-        return 128 + self.asked
+        """The exit code of a run that was stopped: 130 for Ctrl-C, also on another process."""
+        return 128 + (self.asked or signal.SIGINT)
 
     def _catch(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
@@ -51,5 +51,8 @@ class Stopping:
                 raise KeyboardInterrupt
             return
         self.asked, self._since = number, now
-        with suppress(OSError):  # no buffer may be half written when a signal comes
-            os.write(2, f"\n{self._says}\n".encode())
+        if self._says:
+            with suppress(
+                OSError
+            ):  # written past the buffers, one of which the signal may have come amid
+                os.write(2, f"\n{self._says}\n".encode())

@@ -23,6 +23,7 @@ from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
 
 __all__ = [
+    "OtherTextsError",
     "Partial",
     "Read",
     "ReadTexts",
@@ -38,6 +39,10 @@ State = Mapping[str, "np.ndarray | str"]
 _VERSION = 1
 _SAMPLE = 64
 """How many numbers of each weight tell one model from another."""
+
+
+class OtherTextsError(ModelError):
+    """The texts are not those of the run to go on with."""
 
 
 @dataclass(frozen=True)
@@ -179,8 +184,9 @@ class ReadTexts:
             self.read = Read(self.read.count + 1, hashlib.sha256(digest).hexdigest())
             self._compare()
             yield text
-        self.read = replace(self.read, ended=True)
-        self._compare()
+        if self.fault is None:
+            self.read = replace(self.read, ended=True)
+            self._compare()
 
     def _next(self, texts: Iterator[str]) -> str | None:
         try:
@@ -198,7 +204,7 @@ class ReadTexts:
         fewer = now.ended and now.count < was.count
         if more or fewer or (now.count == was.count and now.digest != was.digest):
             how = "are more" if more else "are fewer" if fewer else "are others"
-            raise ModelError(
+            raise OtherTextsError(
                 f"the {self.name} {how} than in the run to go on with, which had read {was.count}; give the "
                 "same, or start from the beginning without what is saved"
             )
