@@ -15,6 +15,7 @@ import click
 
 from headwise import __version__
 from headwise.cli.look import look
+from headwise.cli.profile import profile
 from headwise.names import HeadwiseError
 
 _INTERRUPTED = 130
@@ -27,6 +28,7 @@ def app() -> None:
 
 
 app.add_command(look)
+app.add_command(profile)
 
 
 def main(arguments: list[str] | None = None) -> Any:

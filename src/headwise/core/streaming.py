@@ -87,6 +87,7 @@ class Statistics:
             a cell has no query.
         pooled_max: the largest weight in each cell.
         own: one number per row for each function of one's own.
+        path: which of the two implementations made them.
     """
 
     entropy: Float[Tensor, "batch head query"]
@@ -102,6 +103,7 @@ class Statistics:
     pooled: Float[Tensor, "batch head query_cell key_cell"] | None = None
     pooled_max: Float[Tensor, "batch head query_cell key_cell"] | None = None
     own: Mapping[str, Float[Tensor, "batch head query"]] = field(default_factory=dict)
+    path: Literal["kernel", "portable"] = "portable"
 
 
 def measure(

@@ -20,7 +20,7 @@ from headwise.names import ModelError, TextError
 from headwise.see.record import Side
 from headwise.see.tokens import Token, tokenize, tokens_of_ids
 
-_MOST_TOKENS = 4096
+MOST_TOKENS = 4096
 """How many tokens, padding included, one batch may hold (one text may always be longer)."""
 
 _PER_TOKEN = ("input_ids", "token_type_ids", "mm_token_type_ids")
@@ -40,7 +40,8 @@ class Batch:
     """What the model is called with, and for each text the tokens of its sources and targets.
 
     `sources` and `targets` hold for each text its tokens, `source_keep` and `target_keep` which positions of the
-    padded row they are at. Targets are None outside encoder-decoders.
+    padded row they are at. Targets are None outside encoder-decoders. Where rows are parts of longer texts,
+    `begun` says how many texts begin here (None = as many as rows); `skipped` how many empty ones were left out.
     """
 
     inputs: Mapping[str, Any]
@@ -49,7 +50,17 @@ class Batch:
     source_keep: Sequence[Tensor | None]
     targets: Sequence[Side] | None = None
     target_keep: Sequence[Tensor] | None = None
+    begun: int | None = None
+    skipped: int = 0
     _numbered: dict[tuple[str, int], Side] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int | None:
+        """How many tokens it holds, of sources and targets, padding left out; None where it has none."""
+        sides = [*self.sources, *(self.targets or ())]
+        if all(side is None for side in sides):
+            return None
+        return sum(len(side.tokens) for side in sides if side is not None)
 
     def side(self, stream: str, i: int, length: int, *, looks: bool) -> tuple[Side, Tensor]:
         """The side of text i in this stream, and which of `length` positions are its real tokens."""
@@ -83,6 +94,24 @@ def batches_of(
     model: Model, texts: Sequence[str], targets: Sequence[str] | None
 ) -> Iterator[Batch]:
     """The texts in order, as many at a time as fit."""
+    check_reads_text(model)
+    sides = [_side(model, text) for text in texts]
+    goals = None if targets is None else [_side(model, text) for text in targets]
+    start = 0
+    for stop in range(1, len(sides) + 1):
+        longest = max(len(side.tokens) for side in sides[start : stop + 1])
+        if stop == len(sides) or longest * (stop + 1 - start) > MOST_TOKENS:
+            part = None if goals is None else goals[start:stop]
+            yield padded(model, sides[start:stop], part)
+            start = stop
+
+
+def check_reads_text(model: Model) -> None:
+    """Refuse a model that reads no text, or has no tokenizer to read it with.
+
+    Raises:
+        ModelError: it reads something else, or has no tokenizer.
+    """
     reads = getattr(model.module, "main_input_name", "input_ids")
     if reads != "input_ids":
         raise ModelError(
@@ -92,15 +121,6 @@ def batches_of(
         raise ModelError(
             f"{model.name} has no tokenizer; load(module, tokenizer=...) or pass a batch of input_ids"
         )
-    sides = [_side(model, text) for text in texts]
-    goals = None if targets is None else [_side(model, text) for text in targets]
-    start = 0
-    for stop in range(1, len(sides) + 1):
-        longest = max(len(side.tokens) for side in sides[start : stop + 1])
-        if stop == len(sides) or longest * (stop + 1 - start) > _MOST_TOKENS:
-            part = None if goals is None else goals[start:stop]
-            yield _padded(model, sides[start:stop], part)
-            start = stop
 
 
 def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:
@@ -165,7 +185,8 @@ def _side_of_ids(model: Model, ids: Tensor) -> Side:
     return Side(*tokens_of_ids(model.tokenizer, ids.tolist()))
 
 
-def _padded(model: Model, sides: Sequence[Side], targets: Sequence[Side] | None) -> Batch:
+def padded(model: Model, sides: Sequence[Side], targets: Sequence[Side] | None) -> Batch:
+    """One batch of these texts, padded on the right."""
     ids, keep = _rows(sides)
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": keep.long()}
     batch = Batch(inputs, len(sides), sides, list(keep))
