@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
-from tiny_models import ALL, build, eager_weights, ids_of, seeded
+from tiny_models import TABLE, build, eager_weights, ids_of, seeded
 from torch import nn
 
 import headwise as hw
@@ -73,7 +73,7 @@ def test_an_image_of_as_many_patches_as_tokens_is_not_shown_as_the_text() -> Non
 
 
 def test_cross_attention_added_to_gpt2() -> None:
-    config = transformers.GPT2Config(**ALL["gpt2"][2], add_cross_attention=True)
+    config = transformers.GPT2Config(**TABLE["gpt2"].fields, add_cross_attention=True)
     model = seeded(transformers.GPT2LMHeadModel, config)
     assert ids(model) == ["decoder.0", "cross.0", "decoder.1", "cross.1"]
     memory = torch.randn(1, 6, 24)

@@ -1,141 +1,30 @@
-"""Tiny random models of transformers, by name: a table of config class, model class and fields."""
+"""Tiny random models of transformers, by name, and what their own eager attention gives.
+
+The families are tables (tiny_decoders, tiny_encoders, tiny_media, tiny_refused); here they are built.
+"""
 
 from __future__ import annotations
 
+import sys
+from contextlib import ExitStack
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import torch
 import transformers
+from tiny_decoders import CAUSAL
+from tiny_encoders import ENCODERS, SEQ2SEQ
+from tiny_fields import VOCAB, Family
+from tiny_media import MEDIA
+from tiny_refused import REFUSED
 
-VOCAB = 40
+from headwise.hub.anatomy import anatomy_of
 
-_DECODER = {
-    "vocab_size": VOCAB,
-    "hidden_size": 24,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
-    "head_dim": 4,
-    "max_position_embeddings": 64,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-_ENCODER = {
-    "vocab_size": VOCAB,
-    "hidden_size": 24,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 64,
-    "pad_token_id": 0,
-}
-_GPT2 = {"vocab_size": VOCAB, "n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 64}
-_ENDS = {"bos_token_id": 1, "eos_token_id": 2}
-_BART = {
-    "vocab_size": VOCAB,
-    "d_model": 24,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 32,
-    "decoder_ffn_dim": 32,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "decoder_start_token_id": 2,
-}
-_WINDOWS = {"sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"]}
+SPEAKS = {*SEQ2SEQ, "whisper", "speech-to-text", "moonshine"}
+"""Encoder-decoders, whose output names all three streams."""
 
-CAUSAL = {
-    "llama": ("Llama", "ForCausalLM", {**_DECODER}),
-    "llama-mha": ("Llama", "ForCausalLM", {**_DECODER, "num_key_value_heads": 6}),
-    "llama-mqa": ("Llama", "ForCausalLM", {**_DECODER, "num_key_value_heads": 1}),
-    "mistral-window": ("Mistral", "ForCausalLM", {**_DECODER, "sliding_window": 3}),
-    "qwen2": ("Qwen2", "ForCausalLM", {**_DECODER}),
-    "qwen3": ("Qwen3", "ForCausalLM", {**_DECODER}),
-    "gemma2": (
-        "Gemma2",
-        "ForCausalLM",
-        {**_DECODER, **_WINDOWS, "query_pre_attn_scalar": 4, "attn_logit_softcapping": 0.5},
-    ),
-    "gpt-oss": (
-        "GptOss",
-        "ForCausalLM",
-        {**_DECODER, **_WINDOWS, "num_local_experts": 2, "num_experts_per_tok": 1},
-    ),
-    "phi3": ("Phi3", "ForCausalLM", {**_DECODER}),
-    "gpt-neox": (
-        "GPTNeoX",
-        "ForCausalLM",
-        {**_DECODER, "rotary_pct": 0.5, "rope_parameters": None},
-    ),
-    "gpt2": ("GPT2", "LMHeadModel", {**_GPT2, **_ENDS}),
-    "opt": (
-        "OPT",
-        "ForCausalLM",
-        {
-            **_DECODER,
-            "num_attention_heads": 4,
-            "ffn_dim": 32,
-            "word_embed_proj_dim": 24,
-            "pad_token_id": 0,
-        },
-    ),
-}
-ENCODERS = {
-    "bert": ("Bert", "Model", {**_ENCODER}),
-    "roberta": ("Roberta", "Model", {**_ENCODER, "pad_token_id": 1}),
-    "albert": ("Albert", "Model", {**_ENCODER, "num_hidden_layers": 3, "embedding_size": 16}),
-}
-SEQ2SEQ = {
-    "t5": (
-        "T5",
-        "ForConditionalGeneration",
-        {
-            "vocab_size": VOCAB,
-            "d_model": 24,
-            "d_kv": 6,
-            "d_ff": 32,
-            "num_layers": 2,
-            "num_decoder_layers": 2,
-            "num_heads": 4,
-            "pad_token_id": 0,
-            "eos_token_id": 2,
-            "decoder_start_token_id": 0,
-        },
-    ),
-    "bart": ("Bart", "ForConditionalGeneration", {**_BART, "max_position_embeddings": 64}),
-}
-OTHERS = {
-    "whisper": (
-        "Whisper",
-        "ForConditionalGeneration",
-        {
-            **_BART,
-            "num_mel_bins": 8,
-            "max_source_positions": 20,
-            "max_target_positions": 30,
-            "suppress_tokens": None,
-            "begin_suppress_tokens": None,
-        },
-    ),
-    "vit": (
-        "ViT",
-        "Model",
-        {
-            "hidden_size": 24,
-            "intermediate_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "image_size": 12,
-            "patch_size": 4,
-        },
-    ),
-}
-ALL = {**CAUSAL, **ENCODERS, **SEQ2SEQ, **OTHERS}
+TABLE: dict[str, Family] = {**CAUSAL, **ENCODERS, **SEQ2SEQ, **MEDIA}
 
 
 def build(name: str, attention: str | None = None, **fields: Any) -> Any:
@@ -143,9 +32,9 @@ def build(name: str, attention: str | None = None, **fields: Any) -> Any:
 
     Weights are spread wide, so that heads look somewhere and do not all average.
     """
-    family, kind, known = ALL[name]
-    config = getattr(transformers, f"{family}Config")(**{**known, **fields})
-    return seeded(getattr(transformers, family + kind), config, attention)
+    family = {**TABLE, **REFUSED}[name]
+    config = getattr(transformers, family.config)(**{**family.fields, **fields})
+    return seeded(getattr(transformers, family.model), config, attention)
 
 
 def seeded(cls: Any, config: Any, attention: str | None = None) -> Any:
@@ -156,7 +45,25 @@ def seeded(cls: Any, config: Any, attention: str | None = None) -> Any:
         for parameter_name, parameter in model.named_parameters():
             if parameter.dim() > 1 or "sinks" in parameter_name:
                 parameter.normal_(0, 0.35)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
+                module.weight[module.padding_idx] = 0
     return model
+
+
+def inputs_of(name: str, seed: int = 2) -> dict[str, torch.Tensor]:
+    """One unpadded input of what this model takes."""
+    family = TABLE[name]
+    if family.inputs is None:
+        ids = {"input_ids": ids_of(9)[0][None]}
+        return ids | ({"decoder_input_ids": ids_of(5, seed=3)[0][None]} if name in SEQ2SEQ else {})
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        key: torch.randn(value, generator=generator)
+        if isinstance(value, tuple)
+        else torch.tensor(value)
+        for key, value in family.inputs.items()
+    }
 
 
 def eager_weights(model: Any, inputs: dict[str, Any]) -> dict[str, list[torch.Tensor]]:
@@ -173,6 +80,55 @@ def eager_weights(model: Any, inputs: dict[str, Any]) -> dict[str, list[torch.Te
     else:
         found = {"": out.attentions}
     return {stream: list(layers) for stream, layers in found.items()}
+
+
+def eager_towers(model: Any, inputs: dict[str, Any]) -> dict[str, list[torch.Tensor]]:
+    """The same for models of several towers, whose output holds one's: what their eager functions return."""
+    model.set_attn_implementation("eager")
+    streams = {
+        layer.module: layer.id.stream
+        for layer in anatomy_of(model).layers
+        if type(layer.module).__module__.startswith("transformers.")
+    }
+    found: dict[str, list[torch.Tensor]] = {}
+
+    def keeping(plain: Any) -> Any:
+        def call(module: torch.nn.Module, *arguments: Any, **named: Any) -> Any:
+            z, weights = plain(module, *arguments, **named)
+            found.setdefault(streams[module], []).append(weights)
+            return z, weights
+
+        return call
+
+    with ExitStack() as stack, torch.no_grad():
+        for file in {sys.modules[type(module).__module__] for module in streams}:
+            plain = file.eager_attention_forward
+            stack.enter_context(patch.object(file, "eager_attention_forward", keeping(plain)))
+        model(**inputs)
+    return found
+
+
+def eager_of(name: str, inputs: dict[str, Any], model: Any = None) -> dict[str, list[torch.Tensor]]:
+    """The eager weights of the model of this name, in the way its class tells them."""
+    several = len(anatomy_of(model := model or build(name)).streams) > 1
+    return (eager_towers if several and name not in SPEAKS else eager_weights)(model, inputs)
+
+
+def assert_record_is(
+    record: Any, eager: dict[str, list[torch.Tensor]], row: int, *, atol: float = 1e-5
+) -> None:
+    """Every head of the record equals the eager weights of one row, and no head is missing."""
+    seen = 0
+    for stream, layers in eager.items():
+        ids = [id for id in record.layers if id.stream == stream]
+        if len(layers) != len(ids):  # other layers attend without a pattern (hybrids)
+            layers = [layers[id.layer] for id in ids]
+        for id, weights in zip(ids, layers, strict=True):
+            for head in range(weights.shape[1]):
+                mine = record.weights(id.head(head))
+                np.testing.assert_allclose(mine, weights[row, head].numpy(), atol=atol, rtol=0)
+                seen += 1
+    assert seen == sum(head.stream in eager for head in record.heads()) > 0
 
 
 def ids_of(*lengths: int, seed: int = 1) -> list[torch.Tensor]:

@@ -66,6 +66,9 @@ def head_results(model: hw.Model, text: str) -> list[torch.Tensor]:
 
 def test_results_are_those_of_each_head_through_w_o(bytes_model: hw.Model) -> None:
     text = TEXTS[0] * 4  # 176 tokens: five samples, the middles of five equal stretches
+    for layer in bytes_model.anatomy.layers:
+        assert layer.module.w_o.bias is not None
+        nn.init.normal_(layer.module.w_o.bias)  # of no head, and left out
     table = hw.profile(bytes_model, text)
     n = len(text)
     at = [int((i + 0.5) * n / 5) for i in range(5)]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from team_help import ends_of, forked, start_team
 
 from headwise.see.batches import Batch
 from headwise.see.running import Run, Word, united
 from headwise.see.together import LostError, Team, gathered
+from team_help import ends_of, forked, start_team
 
 
 class Sums:

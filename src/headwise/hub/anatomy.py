@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from torch import nn
@@ -21,6 +21,10 @@ from headwise.nn import MultiHeadAttention
 
 _CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|src_attn", re.IGNORECASE)
 _INTERFACE = "ALL_ATTENTION_FUNCTIONS"
+_COMPUTES = {
+    *("softmax", "matmul", "bmm", "baddbmm", "einsum"),
+    *("scaled_dot_product_attention", "multi_head_attention_forward"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +45,24 @@ class Anatomy:
     """The attention layers of a model, in the order of their paths."""
 
     layers: tuple[Layer, ...]
+    unseen: Mapping[str, str] = field(default_factory=dict)
+    """Paths and classes of modules that compute attention by themselves: they are in no record."""
 
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams, in order; ("",) where the model has one stack."""
         return tuple(dict.fromkeys(layer.id.stream for layer in self.layers))
+
+    @property
+    def left_out(self) -> str:
+        """One line on the attention that is in no record; "" where all is."""
+        if not self.unseen:
+            return ""
+        classes = ", ".join(dict.fromkeys(self.unseen.values()))
+        return (
+            f"{len(self.unseen)} attention modules ({classes}) do not go through transformers' "
+            "attention interface and are left out of every record"
+        )
 
 
 def anatomy_of(model: nn.Module) -> Anatomy:
@@ -66,15 +83,32 @@ def anatomy_of(model: nn.Module) -> Anatomy:
     for path in found:
         paths[names[_template(path)]].append(path)
     ids = {path: id for stream in paths for path, id in _layer_ids(stream, paths[stream])}
-    return Anatomy(tuple(Layer(ids[path], path, module) for path, module in found.items()))
+    layers = tuple(Layer(ids[path], path, module) for path, module in found.items())
+    hidden = {path: type(m).__name__ for path, m in model.named_modules() if hides(type(m))}
+    return Anatomy(layers, hidden)
 
 
 def is_attention(module: nn.Module) -> bool:
     """Whether this module's own forward computes attention in a way we can see."""
-    if isinstance(module, MultiHeadAttention):
+    return attends(type(module))
+
+
+def attends(cls: type) -> bool:
+    """Whether modules of this class compute attention in a way we can see."""
+    if issubclass(cls, MultiHeadAttention):
         return True
-    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    forward = getattr(cls, "forward", None)
+    code = None if forward is None else getattr(inspect.unwrap(forward), "__code__", None)
     return code is not None and _INTERFACE in code.co_names
+
+
+def hides(cls: type) -> bool:
+    """Whether modules of this class compute attention by themselves: called attention, and it is in their code."""
+    if "Attention" not in cls.__name__ or attends(cls):
+        return False
+    methods = [inspect.unwrap(x) for x in vars(cls).values() if callable(x)]
+    names = [getattr(x, "__code__", None) for x in methods]
+    return any(_COMPUTES & set(code.co_names) for code in names if code is not None)
 
 
 def _layer_ids(stream: str, paths: list[str]) -> Iterator[tuple[str, LayerId]]:

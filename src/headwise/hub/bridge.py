@@ -8,23 +8,32 @@ a gate the call goes through `attend`. The model is put back as it was afterward
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from headwise.core import masks
 from headwise.core.attention import attend
 from headwise.core.masks import Mask
 from headwise.core.recognise import recognise
 from headwise.core.scores import Scores
-from headwise.core.taps import tap_of
+from headwise.core.taps import Tap, tap_of
+from headwise.hub.anatomy import is_attention
+from headwise.hub.shards import local_gate
 from headwise.names import ModelError
 
 _NAME = "headwise"
+_NAME_OF = {"eager": "headwise_eager"}
+"""Two names of one function, so that a model is given the masks of the kernel it runs itself."""
+
 _ROUTING = "_headwise_routing"
 Own = Callable[..., tuple[Tensor, Any]]
 
@@ -39,7 +48,7 @@ def routed(model: nn.Module) -> Iterator[None]:
         ModelError: the model's class cannot switch its attention implementation.
     """
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-    from transformers.masking_utils import sdpa_mask
+    from transformers.masking_utils import eager_mask, sdpa_mask
 
     if _ROUTING in model.__dict__:
         yield
@@ -51,18 +60,22 @@ def routed(model: nn.Module) -> Iterator[None]:
                 f"{type(part).__name__} cannot be looked into: its class does not go through transformers' "
                 "attention interface; use a model class of the newer style (docs/models.md)"
             )
-    AttentionInterface.register(_NAME, _headwise)
-    AttentionMaskInterface.register(_NAME, sdpa_mask)
+    for name, mask in ((_NAME, sdpa_mask), (_NAME_OF["eager"], eager_mask)):
+        AttentionInterface.register(name, _headwise)
+        AttentionMaskInterface.register(name, mask)
     configs: dict[int, Any] = {id(m.config): m.config for m in model.modules() if _has_config(m)}
     before = [(config, config._attn_implementation) for config in configs.values()]
     routing = _Routing({id(config): name for config, name in before})
+    handles = [handle for m in model.modules() if is_attention(m) for handle in routing.follow(m)]
     try:
         for module in model.modules():
             module.__dict__[_ROUTING] = routing
-        for config, _ in before:
-            config._attn_implementation_internal = _NAME
+        for config, name in before:
+            config._attn_implementation_internal = _NAME_OF.get(name, _NAME)
         yield
     finally:
+        for handle in handles:
+            handle.remove()
         for config, name in before:
             config._attn_implementation_internal = name
         for module in model.modules():
@@ -74,11 +87,38 @@ def _has_config(module: nn.Module) -> bool:
 
 
 class _Routing:
-    """One `routed` in force: what each config ran before, and the masks already read in this pass."""
+    """One `routed` in force: what each config ran before, the masks already read, and the layers under way."""
 
     def __init__(self, names: dict[int, str]) -> None:
         self.names = names
         self.masks: dict[tuple[int, int, int], tuple[Tensor, Mask, Tensor | None]] = {}
+        self.under_way: dict[int, tuple[Tensor, Tensor] | None] = {}
+
+    def follow(self, module: nn.Module) -> Iterator[RemovableHandle]:
+        """Hooks that say when a forward of this module begins and ends."""
+        yield module.register_forward_pre_hook(lambda m, _: self.under_way.update({id(m): None}))
+        yield module.register_forward_hook(lambda m, *_: self._end(m))
+
+    def _end(self, module: nn.Module) -> None:
+        self.under_way.pop(id(module), None)
+
+    def looks_again(self, module: nn.Module, query: Tensor, key: Tensor) -> bool:
+        """Whether this call looks where an earlier one of the same forward did (differential attention).
+
+        Raises:
+            ModelError: it is an earlier call's further piece.
+        """
+        first = self.under_way.get(id(module))
+        if first is None:
+            if id(module) in self.under_way:
+                self.under_way[id(module)] = (query, key)
+            return False
+        if first[0] is query and first[1] is key:
+            return True
+        raise ModelError(
+            f"{type(module).__name__} attends within pieces of its input (several images, or windows of "
+            "one), which cannot be looked into yet; pass text, or one image without windows"
+        )
 
     def read_mask(self, mask: Tensor, queries: int, keys: int) -> tuple[Mask, Tensor | None]:
         """The model's mask in our words, and what of it is a bias; each tensor is read once."""
@@ -102,9 +142,12 @@ def _headwise(
 ) -> tuple[Tensor, None]:
     """The function transformers calls: [batch, head, query, head_dim] in, [batch, query, head, dim] out."""
     tap = tap_of(module)
+    if tap is not None and _routing_of(module).looks_again(module, query, key):
+        tap = Tap(gate=tap.gate)  # its pattern is known; other values are cut alike
     own = _own(module, kwargs)
     if tap is None and own is not None:
         return own(module, query, key, value, attention_mask, **kwargs)[0], None
+    _refuse_unread(module, kwargs)
     scores, v = interpret(module, query, key, value, attention_mask, **kwargs)
     if own is None or tap is None or tap.gate is not None or tap.meter is not None:
         z = attend(
@@ -116,7 +159,7 @@ def _headwise(
             bias=scores.bias,
             softcap=scores.softcap,
             sink=scores.sink,
-            gate=None if tap is None else tap.gate,
+            gate=None if tap is None else local_gate(module, tap.gate, query.shape[1]),
             dropout=kwargs.get("dropout") or 0.0,
             observers=() if tap is None else tap.observers,
             meter=None if tap is None else tap.meter,
@@ -159,6 +202,30 @@ def interpret(
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     offset = key.shape[-2] - queries
     return Scores(query, key, mask, scale, bias, softcap, s_aux, offset), value
+
+
+_READ = {"scaling", "is_causal", "position_bias", "softcap", "s_aux", "dropout", "sliding_window"}
+"""Arguments of a model's attention that `interpret` reads, or (windows) finds in the mask."""
+
+
+def _refuse_unread(module: nn.Module, kwargs: dict[str, Any]) -> None:
+    """Refuse what the model's own attention would use and `interpret` does not know."""
+    uses = _arguments_of(sys.modules[type(module).__module__])
+    unread = [name for name in uses - _READ if kwargs.get(name) is not None]
+    if unread:
+        raise ModelError(
+            f"{type(module).__name__} cannot be looked into: its attention also takes {', '.join(unread)}, "
+            "which headwise does not read"
+        )
+
+
+@cache
+def _arguments_of(file: ModuleType) -> frozenset[str]:
+    """The names of what a modeling file's attention takes, beside its tensors."""
+    eager = getattr(file, "eager_attention_forward", None)
+    return (
+        frozenset() if eager is None else frozenset(list(inspect.signature(eager).parameters)[5:])
+    )
 
 
 def _routing_of(module: nn.Module) -> _Routing:

@@ -22,6 +22,7 @@ from headwise.hub.anatomy import Anatomy, anatomy_of
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
 from headwise.hub.report import say
+from headwise.hub.spread import device_of, move
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
 from headwise.names import ConfigError, ModelError
 from headwise.nn import (
@@ -55,8 +56,8 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        """Where the model's parameters are."""
-        return next((p.device for p in self.module.parameters()), torch.device("cpu"))
+        """Where the model's inputs go: the first of its devices where it is spread over several."""
+        return device_of(self.module)
 
     @property
     def encoder_decoder(self) -> bool:
@@ -117,10 +118,13 @@ def load(
         raise ModelError(f"load takes a name, a path or a module, came {name!r}")
     if isinstance(name, nn.Module):
         model = _wrapped(name, tokenizer)
-        model.module.to(device=device, dtype=dtype)
+        if device is not None or dtype is not None:
+            move(model.module, device, dtype)
     else:
         model = _from_folder(str(name), get(name, quiet=quiet), device, dtype, quiet)
-    model.anatomy  # noqa: B018 (refuse now what cannot be looked into)
+    left_out = model.anatomy.left_out  # which refuses now what cannot be looked into
+    if left_out:
+        say(f"{model.name}: {left_out}", quiet=quiet)
     return model
 
 

@@ -16,6 +16,7 @@ from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
+from headwise.hub.shards import whole
 from headwise.names import LayerId, ModelError, TextError
 from headwise.see.batches import Batch, batches_of, from_inputs
 from headwise.see.record import LayerRecord, Record, verify
@@ -101,6 +102,7 @@ class Recorder:
         """The observer of one layer; one that runs again in the pass takes the next free number (shared layers)."""
 
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
+            scores, v, z = whole(layer.module, scores, v, z)
             id = run_id(layer, self.parts[0])
             self.runs += 1
             refuse_split(id, scores, self.batch)

@@ -1,0 +1,55 @@
+"""docs/families.md says what the classes of the pinned transformers say, and tiny models bear it out."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+import transformers
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests" / "hub"))
+
+from tiny_models import REFUSED, TABLE  # noqa: E402
+
+
+def _script():
+    spec = importlib.util.spec_from_file_location("families_page", ROOT / "docs" / "families.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["families_page"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def script():
+    return _script()
+
+
+@pytest.fixture(scope="module")
+def found(script):
+    return script.families()
+
+
+def test_the_page_is_what_the_classes_say(script, found) -> None:
+    text = script.PAGE.read_text(encoding="utf-8")
+    written = text.splitlines()[0].removeprefix("# Families of transformers ")
+    if transformers.__version__ != written:
+        pytest.skip(f"the page is of transformers {written}, here is {transformers.__version__}")
+    if importlib.util.find_spec("torchaudio"):
+        pytest.skip("with torchaudio there are families that headwise's own requirements leave out")
+    assert text == script.page(found), "run python docs/families.py"
+
+
+@pytest.mark.parametrize("name", [*TABLE, *REFUSED])
+def test_tiny_models_bear_it_out(name: str, script, found) -> None:
+    """What is listed as looked into passes in test_families, and what is refused there is listed so."""
+    family = {**TABLE, **REFUSED}[name]
+    file = getattr(transformers, family.model).__module__.split(".")[-2]
+    seen = {script.LOOKED_INTO, script.IN_PART, script.COMPOSED}
+    assert (found[file].verdict in seen) == (name in TABLE)
+    assert (found[file].verdict == script.REFUSED) == (name in REFUSED)
