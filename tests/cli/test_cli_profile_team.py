@@ -94,6 +94,12 @@ def test_ctrl_c_on_one_stops_all_and_the_run_goes_on(
     assert second == (1, "", "")
     part = hw.load_profile(out)
     assert 0 < part.attrs["texts"] < 150
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join(["It was.", *LINES[1:]]))
+    ends = forked(2, lambda team: told(team, "profile", other, *command[2:], "--resume"))
+    assert [end[0] for end in ends] == [1, 1]
+    assert "headwise: the texts are others than in the run to go on with" in ends[0][2]
+    assert ends[1][2] == ""
     ends = forked(3, lambda team: told(team, *command, "--resume"))
     assert [end[0] for end in ends] == [0, 0, 0]
     same(out, folder)

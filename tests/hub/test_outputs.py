@@ -5,23 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_models import ALL, ENCODERS, SEQ2SEQ, build, ids_of, padded
+from tiny_models import TABLE, build, ids_of, inputs_of, padded
 
 import headwise as hw
 from headwise.see.batches import from_inputs
 from headwise.see.profiling import Profiler
-
-
-def inputs_of(name: str) -> dict[str, torch.Tensor]:
-    """Three rows of unequal lengths, or what else this model takes."""
-    if name == "vit":
-        return {"pixel_values": torch.randn(3, 3, 12, 12)}
-    target = {"decoder_input_ids": torch.stack(ids_of(5, 5, 5, seed=3))}
-    if name == "whisper":
-        return {"input_features": torch.randn(3, 8, 40), **target}
-    ids = padded(ids_of(9, 4, 6), "left")
-    return {**ids, **target} if name in SEQ2SEQ else ids
-
 
 OUTPUTS = {
     "gpt2": "h.1.attn.c_proj",
@@ -33,23 +21,29 @@ OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize("name", ALL)
+WITHOUT = {"bitnet", "diffllama", "qwen3-next"}
+"""Families in which a norm, a difference of heads or a gate lies between the head outputs and W_O."""
+
+
+@pytest.mark.parametrize("name", TABLE)
 def test_a_profile_of_every_family_is_what_its_records_give(name: str) -> None:
     model, inputs = hw.load(build(name)), inputs_of(name)
     profiler = Profiler(model, pool=0, positions=3)
-    profiler.add(from_inputs(model, inputs))
-    profiler.add(from_inputs(model, inputs))
+    for _ in range(2):
+        profiler.add(from_inputs(model, inputs))
     table, records = profiler.dataset(), hw.look(model, inputs)
-    assert table.attrs["verified"] < 1e-5
-    assert "no_results" not in table.attrs
-    np.testing.assert_allclose(table.result_share.sum("head"), 1, atol=1e-4)
-    assert (table.result_norm > 0).all()
+    assert table.attrs["verified"] < 2e-5
+    assert ("no_results" in table.attrs) == (name in WITHOUT), table.attrs["no_results"]
+    if name not in WITHOUT:
+        np.testing.assert_allclose(table.result_share.sum("head", skipna=True), 1, atol=1e-4)
     for head in records[0].heads():
         layer = head.layer if table.layer.dtype.kind == "i" else str(head.layer_id)
         rows = [torch.from_numpy(record.weights(head)) for record in records]
-        entropy = float(torch.cat([torch.special.entr(row).sum(-1) for row in rows]).mean())
+        seen = [torch.from_numpy(record.visible(head)).any(1) for record in records]
+        entropy = torch.cat([torch.special.entr(row).sum(-1) for row in rows])[torch.cat(seen)]
         at = {"layer": layer, "head": head.head}
-        assert float(table.entropy.sel(at)) == pytest.approx(entropy, abs=1e-4), head
+        assert float(table.entropy.sel(at)) == pytest.approx(float(entropy.mean()), abs=1e-4)
+    assert int(table.entropy.notnull().sum()) == len(records[0].heads())
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
@@ -113,7 +107,7 @@ def test_weights_kept_elsewhere_between_uses_are_fetched() -> None:
     np.testing.assert_allclose(again.entropy, table.entropy, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["llama", *ENCODERS])
+@pytest.mark.parametrize("name", ["llama", "bert", "roberta", "albert"])
 def test_padding_on_either_side_counts_nowhere(name: str) -> None:
     model = hw.load(build(name))
     rows = ids_of(9, 4, 6)

@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headwise.hub.shards import local_part
+
 __all__ = ["OutputMap", "OutputWatch", "watching"]
 
 Found = Callable[["OutputMap"], None]
@@ -79,7 +81,8 @@ class OutputWatch:
         if self.waiting is None or not inputs or not isinstance(inputs[0], Tensor):
             return
         z, found = self.waiting
-        came, width = inputs[0].detach(), z.shape[1] * z.shape[3]
+        width = z.shape[1] * z.shape[3]
+        came = local_part(inputs[0].detach(), -1, width)
         if came.numel() != z.numel() or came.shape[-1] != width or came.dtype != z.dtype:
             return
         if not _equal(came.reshape(z.shape[0], -1, width), z.transpose(1, 2).flatten(2)):
@@ -98,10 +101,12 @@ class OutputWatch:
         weight, bias = _parameters(module)
         if weight.dim() != 2 or not weight.is_floating_point() or weight.itemsize < 2:
             return None
-        weight = weight if _reads_columns(module) else weight.T
+        reads = 0 if _reads_columns(module) else 1
+        weight = local_part(weight, reads, width)
+        weight = weight if reads == 0 else weight.T
         if weight.shape[0] != width:
             return None
-        bias = None if bias is None else bias.to(z.device)
+        bias = None if bias is None else local_part(bias, 0, weight.shape[1]).to(z.device)
         made = OutputMap(path, weight.unflatten(0, (heads, -1)).to(z.device), bias)
         self.known[(path, heads)] = made
         return made

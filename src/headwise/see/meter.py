@@ -21,11 +21,12 @@ from headwise.core.streaming import measure
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch
+from headwise.hub.shards import local_part, num_kv_heads, shard_of
 from headwise.names import LayerId, ModelError
 from headwise.see.asking import Asked, Settings, asked_of
 from headwise.see.batches import Batch
 from headwise.see.looking import refuse_split, run_id
-from headwise.see.reducing import LayerRun, reduced
+from headwise.see.reducing import LayerRun, of_all_heads, reduced
 from headwise.see.tally import LayerTally
 
 __all__ = ["Pass", "refuse_nan"]
@@ -65,7 +66,8 @@ class Pass:
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
             ours, run = self._measure(layer, scores, v)
             off = (ours.float() - z.detach().float()).abs().amax(-1)
-            run.verified = off.masked_fill(~run.asked.real, 0.0).amax((0, 2))
+            worst = off.masked_fill(~run.asked.real, 0.0).amax((0, 2))
+            run.verified = worst if run.shard is None else run.shard.gather(worst, 0)
 
             def found(output: OutputMap) -> None:
                 self.maps[run.id] = output
@@ -93,8 +95,12 @@ class Pass:
             return
         at, size = run.asked.sampled, self.batch.size
         row = torch.arange(size, device=at.device)[:, None]
-        z, added = (x.detach().reshape(size, -1, x.shape[-1])[row, at] for x in (inputs[0], out))
-        run.results = output.measure(z, added)
+        heads, dim, d_model = output.weight.shape
+        given = local_part(inputs[0].detach(), -1, heads * dim)
+        made = local_part(out.detach(), -1, d_model)
+        z, added = (x.reshape(size, -1, x.shape[-1])[row, at] for x in (given, made))
+        results = output.measure(z, added)
+        run.results = results if run.shard is None else run.shard.gather(results, 3)
 
     def _measure(self, layer: Layer, scores: Scores, v: Tensor) -> tuple[Tensor, LayerRun]:
         """The head outputs, and the statistics of their rows."""
@@ -106,7 +112,10 @@ class Pass:
             asked = asked_of(self.settings, self.batch, *key, scores.q.device)
             self.asked[key] = asked
         z, statistics = measure(scores, v, asked.wanted)
-        run = LayerRun(id, scores.k.shape[1], statistics, asked)
+        shard = shard_of(layer.module, scores.shape[1])
+        if shard is not None:
+            statistics = of_all_heads(statistics, shard)
+        run = LayerRun(id, num_kv_heads(layer.module, scores), statistics, asked, shard)
         self.found[id] = None
         self._reduce(room=_MOST_NUMBERS - run.numbers)
         self.runs.append(run)

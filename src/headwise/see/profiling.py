@@ -17,6 +17,7 @@ from headwise.core.streaming import PatternFunction
 from headwise.core.taps import Tap, tapped
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, watching
+from headwise.hub.shards import is_split
 from headwise.names import ConfigError, LayerId, ModelError, TextError
 from headwise.see.asking import Settings
 from headwise.see.batches import Batch
@@ -27,7 +28,7 @@ from headwise.see.probes import BUILT_IN, Probe, chosen
 from headwise.see.profile_table import table
 from headwise.see.running import Run, Word, united
 from headwise.see.tally import LayerTally, added
-from headwise.see.together import gathered
+from headwise.see.together import Team, gathered
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -255,7 +256,7 @@ def profile(
     """Statistics of every head over a corpus, as means with intervals and counts.
 
     Where torch.distributed is initialised, the processes share the work: each calls this with the same texts, and
-    each is given the same table.
+    each is given the same table. Where a tensor parallel plan splits the model itself, all read every text.
 
     Args:
         model: from `load`.
@@ -285,7 +286,7 @@ def profile(
         model, probes=probes, functions=functions, top=top, pool=pool, positions=positions
     )
     total = 1 if isinstance(texts, str) else len(texts) if isinstance(texts, Sized) else None
-    team = gathered()
+    team = Team() if is_split(model.module) else gathered()
 
     def tell() -> Word:
         if progress is not None:

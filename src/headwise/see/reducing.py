@@ -7,13 +7,14 @@ together as long as they are small.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from headwise.core.streaming import Statistics
+from headwise.hub.shards import Shard
 from headwise.names import LayerId
 from headwise.see.asking import Asked, Settings
 from headwise.see.tally import LayerTally, row_tally
@@ -26,13 +27,15 @@ class LayerRun:
     """What one run of a layer gave: the statistics of its rows, and of its results on the sampled queries.
 
     `results` are the squared norms and the products with the sum [2, batch, sample, head]; None where no output
-    map is known. `verified` [head] is how far the head outputs are from the model's own.
+    map is known. `shard` says where a plan splits the heads over processes; what is kept here is of all heads.
+    `verified` [head] is how far the head outputs are from the model's own.
     """
 
     id: LayerId
     num_kv_heads: int
     statistics: Statistics
     asked: Asked
+    shard: Shard | None = None
     results: Tensor | None = None
     verified: Tensor | None = None
 
@@ -50,6 +53,21 @@ class LayerRun:
         s = self.statistics
         seen = None if s.seen_by is None else s.seen_by.shape
         return (id(self.asked), s.entropy.shape, s.visible.shape, seen, self.results is None)
+
+
+def of_all_heads(statistics: Statistics, shard: Shard) -> Statistics:
+    """The statistics of the heads of all processes, put together; every process must call it."""
+    s = statistics
+
+    def gather(x: Tensor | None) -> Tensor | None:
+        """What is the same for all heads stays as it is."""
+        if x is None or x.shape[1] != s.entropy.shape[1]:
+            return x
+        return shard.gather(x.byte()).bool() if x.dtype is torch.bool else shard.gather(x)
+
+    found = {f.name: gather(getattr(s, f.name)) for f in fields(s) if f.name not in ("own", "path")}
+    own = {name: shard.gather(x) for name, x in s.own.items()}
+    return replace(s, **found, own=own)  # type: ignore[arg-type]  # None only where it was
 
 
 def reduced(runs: Sequence[LayerRun], settings: Settings) -> dict[LayerId, LayerTally]:
