@@ -97,24 +97,24 @@ class Groups:
 
     first: int
     count: int
-    index: Int[Tensor, "#batch {self.count} width"] | None
-    valid: Bool[Tensor, "#batch {self.count} width"]
+    index: Int[Tensor, "#batch _ width"] | None
+    valid: Bool[Tensor, "#batch _ width"]
 
     def gather(
         self, pattern: Float[Tensor, "batch head query key"]
-    ) -> Float[Tensor, "batch head {self.count} width key"]:
+    ) -> Float[Tensor, "batch head _ width key"]:
         """The rows of each cell, and rows of 0 where it has fewer."""
         if self.index is None:
-            return pattern.unflatten(2, (self.count, -1))
+            return pattern.view(*pattern.shape[:2], self.count, -1, pattern.shape[3])
         batch, heads, queries, keys = pattern.shape
         flat = torch.arange(batch * heads, device=pattern.device) * queries
         index = flat.view(batch, heads, 1, 1) + self.index[:, None]
         rows = pattern.reshape(-1, keys).index_select(0, index.flatten())
-        return rows.view(*index.shape, keys).mul_(self.valid[:, None, ..., None])
+        return rows.view(*index.shape, keys) * self.valid[:, None, ..., None]
 
     def kept(
-        self, of_cells: Float[Tensor, "batch head {self.count} key"]
-    ) -> Float[Tensor, "batch head {self.count} key"]:
+        self, of_cells: Float[Tensor, "batch head _ key"]
+    ) -> Float[Tensor, "batch head _ key"]:
         """Numbers of the cells, 0 where the block has no row of a cell."""
         if self.index is None:
             return of_cells

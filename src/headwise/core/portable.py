@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from headwise.core import masks, scores as blocks
+from headwise.core import masks
+from headwise.core import scores as blocks
 from headwise.core.pooling import Columns
 from headwise.core.rowwise import Functions, Numbers, Probes, Rows
 from headwise.core.scores import Scores, Tile, mix
@@ -30,6 +31,7 @@ WIDE = 64
 """How many times larger a tile is on other devices, which are slow to start and quick to run."""
 
 
+@runtime_checkable
 class Collector(Protocol):
     """What gathers one part of the statistics: told of each block of rows, then given its tiles."""
 
@@ -102,14 +104,12 @@ def _row_blocks(scores: Scores, whole: bool) -> Iterator[tuple[int, int, slice]]
     most = ROWS if scores.q.device.type == "cpu" else max(1, queries)
     together = batch * (heads if whole else heads // scores.k.shape[1])
     start = stop = 0
-    while stop < queries or not stop:  # one empty block where there is no query
+    while start == 0 or start < queries:  # one empty block where there is no query
         stop = min(queries, start + most)
         keys = scores.reach(start, stop)
         stop = min(stop, start + max(1, _cells(scores) // _size(together, keys)))
         yield start, stop, scores.reach(start, stop)
-        if not stop:
-            return
-        start = stop
+        start = max(1, stop)
 
 
 def _head_slices(scores: Scores, rows: Rows, whole: bool) -> Iterator[slice]:
@@ -125,8 +125,9 @@ def _head_slices(scores: Scores, rows: Rows, whole: bool) -> Iterator[slice]:
 
 def _cells(scores: Scores) -> int:
     """How many cells a tile may hold."""
-    return blocks.BLOCK_CELLS * (1 if scores.q.device.type == "cpu" else WIDE)
+    return blocks.BLOCK_CELLS if scores.q.device.type == "cpu" else WIDE * blocks.BLOCK_CELLS
 
 
 def _size(rows: int, keys: slice) -> int:
-    return max(1, rows * (keys.stop - keys.start))
+    width: int = keys.stop - keys.start
+    return max(1, rows * width)

@@ -81,9 +81,7 @@ class Numbers:
         """Uses the logits up."""
         pattern = tile.pattern
         flat = pattern.flatten(0, 2)
-        side, away = (
-            (flat @ by).view(pattern.shape[:3]) for by in (self.side, self.away)
-        )
+        side, away = ((flat @ by).view(pattern.shape[:3]) for by in (self.side, self.away))
         between = (pattern[..., self.within] * self.between).sum(-1)
         self.distance[:, heads, self.rows] = side * self.ahead + away + between
         self.largest[:, heads, self.rows] = tile.largest

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from jaxtyping import Bool, Float
@@ -89,10 +89,7 @@ class Scores:
         """Which keys (of all, or of a slice of them) each of the query rows start..stop may see."""
         low, high, _ = (keys or slice(None)).indices(self.shape[3])
         rows = range(start + self.query_offset, stop + self.query_offset)
-
-        def ask(part: slice) -> Tensor | None:
-            return self.allowed(start, stop, part)
-
+        ask = partial(self.allowed, start, stop)
         return sight_of(self.mask, rows, slice(low, high), ask, self.q.device)
 
     def rows(
@@ -121,7 +118,8 @@ class Scores:
         for part, closed in sight.closed:
             fill = lowest if self.bias is None else float("-inf")
             logits[..., part].masked_fill_(heads_of(closed, heads), fill)
-        peak, blind = largest(logits.detach()), heads_of(sight.blind, heads)
+        blind = None if sight.blind is None else heads_of(sight.blind, heads)
+        peak = largest(logits.detach())
         if self.bias is not None:
             blind = peak.isneginf()
             logits, peak = logits.clamp_min(lowest), peak.clamp_min(lowest)

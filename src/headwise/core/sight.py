@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -15,8 +14,6 @@ from torch import Tensor
 
 from headwise.core.masks import Mask
 from headwise.core.rules import Window
-
-X = TypeVar("X", Tensor, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +29,11 @@ class Sight:
     """
 
     keys: slice
-    closed: tuple[tuple[slice, Bool[Tensor, "#batch #head query part"]], ...]
+    closed: tuple[tuple[slice, Bool[Tensor, "#batch #head query _"]], ...]
     visible: Int[Tensor, "#batch #head query"]
     blind: Bool[Tensor, "#batch #head query 1"] | None
 
-    def seen_by(
-        self, real: Bool[Tensor, "#batch query"]
-    ) -> Int[Tensor, "#batch #head {self.keys.stop-self.keys.start}"]:
+    def seen_by(self, real: Bool[Tensor, "#batch query"]) -> Int[Tensor, "_ _ key"]:
         """How many of the real queries may see each key."""
         count = real.sum(-1)[:, None, None]
         parts, done = [], 0
@@ -74,9 +69,9 @@ def sight_of(
     return Sight(keys, tuple(closed), visible, blind)
 
 
-def heads_of(x: X, heads: slice) -> X:
+def heads_of(x: Tensor, heads: slice) -> Tensor:
     """x [batch, #head, ...] for a slice of the heads; an axis of size 1 stays."""
-    return x[:, heads] if x is not None and x.shape[1] > 1 else x
+    return x[:, heads] if x.shape[1] > 1 else x
 
 
 def _seen_by_all(mask: Mask | None, rows: range, keys: slice) -> slice:
