@@ -25,14 +25,14 @@ constexpr int PANEL = V::TILE * V::W;    // keys of a panel
 constexpr int GROUPS = (MOST_ROWS + R - 1) / R;
 constexpr int CHUNK = 4 * V::W;          // columns added up at a time
 constexpr float LOG2E = 1.4426950408889634f;
-constexpr double LN2 = 0.6931471805599453;
+constexpr float LN2 = 0.6931471805599453f;
 static_assert(ALIGN % PANEL == 0 && ALIGN % CHUNK == 0, "panels and chunks fill the padded keys");
 
 struct bf16 {
     uint16_t bits;
 };
-inline int least(int a, int b) { return a < b ? a : b; }
-inline int most(int a, int b) { return a > b ? a : b; }
+constexpr int least(int a, int b) { return a < b ? a : b; }
+constexpr int most(int a, int b) { return a > b ? a : b; }
 inline int down(int x, int to) { return x / to * to; }
 inline int up(int x, int to) { return (x + to - 1) / to * to; }
 
@@ -87,7 +87,17 @@ void products(int rows, const float* a, int lda, const float* b, int ldb, float*
     }
 }
 
-// The same for any width that is a multiple of the lanes.
+// The same for the first `used` registers of a panel of keys, without adding.
+inline void narrow(int used, int rows, const float* a, int lda, const float* panel, float* c, int ldc, int depth) {
+    switch (used) {
+        case 1: return products<1, false>(rows, a, lda, panel, PANEL, c, ldc, depth);
+        case 2: return products<2, false>(rows, a, lda, panel, PANEL, c, ldc, depth);
+        case 3: return products<least(3, V::TILE), false>(rows, a, lda, panel, PANEL, c, ldc, depth);
+        default: return products<V::TILE, false>(rows, a, lda, panel, PANEL, c, ldc, depth);
+    }
+}
+
+// Adding, for any width that is a multiple of the lanes.
 void wide(int rows, const float* a, int lda, const float* b, int ldb, float* c, int ldc, int depth, int width) {
     int at = 0;
     for (; at + PANEL <= width; at += PANEL)
@@ -95,7 +105,7 @@ void wide(int rows, const float* a, int lda, const float* b, int ldb, float* c, 
     switch ((width - at) / V::W) {
         case 1: return products<1, true>(rows, a, lda, b + at, ldb, c + at, ldc, depth);
         case 2: return products<2, true>(rows, a, lda, b + at, ldb, c + at, ldc, depth);
-        case 3: return products<3, true>(rows, a, lda, b + at, ldb, c + at, ldc, depth);
+        case 3: return products<least(3, V::TILE), true>(rows, a, lda, b + at, ldb, c + at, ldc, depth);
         default: return;
     }
 }
@@ -189,43 +199,65 @@ float nth_lane(const reg* lanes, int count) {
     return least_of;
 }
 
+// Keys gathered as candidates for the top, in the order of the row; at most ROOM, and a register to spare.
+constexpr int ROOM = 64;
 struct Top {
-    float score[MOST_TOP];
-    int at[MOST_TOP];
+    float score[ROOM + V::W];
+    int at[ROOM + V::W];
     int count;
 };
+
+// Keep the `want` greatest, greatest first, the earlier first among equals. No branch hangs on the scores.
+void sort_top(Top& top, int want) {
+    float score[MOST_TOP + 1];
+    int at[MOST_TOP + 1];
+    const int used = (top.count + V::W - 1) / V::W;
+    V::store(top.score + top.count, V::set(-INFINITY));
+    for (int i = 0; i < top.count; i++) {
+        const reg x = V::set(top.score[i]);
+        int before = 0;
+        for (int t = 0; t < used; t++) {
+            const reg other = V::load(top.score + t * V::W);
+            const int here = i - t * V::W;  // lanes below this one come earlier in the row
+            const unsigned earlier = here >= V::W ? ~0u : here > 0 ? (1u << here) - 1 : 0u;
+            before += __builtin_popcount((V::ge(other, x) & earlier) | (V::gt(other, x) & ~earlier));
+        }
+        const int place = least(before, want);
+        score[place] = top.score[i];
+        at[place] = top.at[i];
+    }
+    top.count = least(top.count, want);
+    for (int t = 0; t < top.count; t++) {
+        top.score[t] = score[t];
+        top.at[t] = at[t];
+    }
+}
 
 // The `want` greatest of s[begin..end), greatest first, the earlier first among equals; -inf and NaN are left out.
 template <int used>
 void find_top(const float* s, int begin, int end, int want, Top& top, float* row_max) {
     reg lanes[used];
     lane_most<used>(s, begin, end, lanes);
-    if (row_max != nullptr) {
-        reg all = lanes[0];
-        for (int t = 1; t < used; t++) all = V::max(all, lanes[t]);
-        *row_max = V::most(all);
-    }
-    reg floor = V::set(nth_lane<used>(lanes, want));
-    int count = 0;
+    reg all = lanes[0];
+    for (int t = 1; t < used; t++) all = V::max(all, lanes[t]);
+    *row_max = V::most(all);
+    const float bound = nth_lane<used>(lanes, want);
+    bool above = bound == -INFINITY;  // whether only what is greater than the floor counts, not what equals it
+    reg floor = V::set(bound);
+    top.count = 0;
     for (int j = begin; j < end; j += V::W) {
         const reg x = V::load(s + j);
-        unsigned hit = count == want ? V::gt(x, floor) : V::ge(x, floor);
-        while (__builtin_expect(hit != 0, 0)) {
-            const int at = j + __builtin_ctz(hit);
-            hit &= hit - 1;
-            const float score = s[at];
-            if (score == -INFINITY || (count == want && !(score > top.score[want - 1]))) continue;
-            int place = count < want ? count++ : want - 1;
-            for (; place > 0 && top.score[place - 1] < score; place--) {
-                top.score[place] = top.score[place - 1];
-                top.at[place] = top.at[place - 1];
-            }
-            top.score[place] = score;
-            top.at[place] = at;
-            if (count == want) floor = V::set(top.score[want - 1]);
+        const unsigned hit = above ? V::gt(x, floor) : V::ge(x, floor);
+        if (__builtin_expect(hit == 0, 1)) continue;
+        V::keep(x, j, hit, top.score + top.count, top.at + top.count);
+        top.count += __builtin_popcount(hit);
+        if (top.count > ROOM - V::W) {
+            sort_top(top, want);
+            floor = V::set(top.score[want - 1]);
+            above = true;
         }
     }
-    top.count = count;
+    sort_top(top, want);
 }
 
 void find_top(const float* s, int begin, int end, int want, Top& top, float* row_max) {
@@ -290,7 +322,8 @@ struct Block {
     float *s, *q, *z, *spare;    // scores, scaled queries, results, one row of scores
     int first = 0, rows = 0;     // query rows
     int base = 0, width = 0, ld = 0;  // first key of s, keys in it, floats from row to row
-    int begin[GROUPS], end[GROUPS];   // keys that a group of R rows touches, from base; multiples of ALIGN
+    int low[GROUPS], high[GROUPS];    // keys that some row of a group of R sees, from base
+    int begin[GROUPS], end[GROUPS];   // the same out to multiples of ALIGN
     float inverse[MOST_ROWS];         // 1 / sum of each row, 0 for a blind one
 
     int groups() const { return (rows + R - 1) / R; }
@@ -301,31 +334,36 @@ struct Block {
 void choose(Block& b, int first, int last) {
     b.first = first;
     b.rows = 0;
-    int low = 0, high = 0;
-    int from[GROUPS], to[GROUPS];
+    int from = 0, to = 0;  // keys of all groups so far
     for (int g = 0; first + g * R < last && g < GROUPS; g++) {
         const int stop = least(last, first + (g + 1) * R);
-        int group_low = 0, group_high = 0;
+        int low = 0, high = 0;
         for (int i = first + g * R; i < stop; i++) {
             if (b.hi[i] <= b.lo[i]) continue;
-            group_low = group_high ? least(group_low, b.lo[i]) : b.lo[i];
-            group_high = most(group_high, b.hi[i]);
+            low = high ? least(low, b.lo[i]) : b.lo[i];
+            high = most(high, b.hi[i]);
         }
-        from[g] = down(group_low, ALIGN);
-        to[g] = up(group_high, ALIGN);
-        const int new_low = !group_high ? low : high ? least(low, from[g]) : from[g];
-        const int new_high = most(high, to[g]);
-        if (g > 0 && (size_t)(new_high - new_low + 16) * (stop - first) > b.pre.cells) break;
-        low = new_low;
-        high = new_high;
+        const int begin = down(low, ALIGN), end = up(high, ALIGN);
+        const int new_from = !high ? from : to ? least(from, begin) : begin;
+        const int new_to = most(to, end);
+        if (g > 0 && (size_t)(new_to - new_from + 16) * (stop - first) > b.pre.cells) break;
+        b.low[g] = low;
+        b.high[g] = high;
+        b.begin[g] = begin;
+        b.end[g] = end;
+        from = new_from;
+        to = new_to;
         b.rows = stop - first;
     }
-    b.base = low;
-    b.width = high - low;
+    b.base = from;
+    b.width = to - from;
     b.ld = b.width + 16;  // rows a power of two apart would share few lines of the cache
     for (int g = 0; g < b.groups(); g++) {
-        b.begin[g] = to[g] ? from[g] - low : 0;
-        b.end[g] = to[g] ? to[g] - low : 0;
+        const int shift = b.high[g] ? from : 0;
+        b.low[g] -= shift;
+        b.high[g] -= shift;
+        b.begin[g] -= shift;
+        b.end[g] -= shift;
     }
 }
 
@@ -345,9 +383,10 @@ void score(Block& b) {
     for (int at = 0; at < b.width; at += PANEL) {
         const float* panel = b.item.k + (size_t)(b.base + at) * dim;
         for (int g = 0; g < b.groups(); g++) {
-            if (at < b.begin[g] || at >= b.end[g]) continue;
-            products<V::TILE, false>(b.in_group(g), b.q + g * R * (size_t)dim, dim, panel, PANEL,
-                                     b.s + g * R * (size_t)b.ld + at, b.ld, dim);
+            if (at + PANEL <= b.low[g] || at >= b.high[g]) continue;
+            const int lanes = least(V::TILE, (b.high[g] - at + V::W - 1) / V::W);
+            narrow(lanes, b.in_group(g), b.q + g * R * (size_t)dim, dim, panel, b.s + g * R * (size_t)b.ld + at,
+                   b.ld, dim);
         }
     }
 }
@@ -462,7 +501,7 @@ void weigh_row(Block& b, int i) {
     const float inverse = 1.f / sums.total;
     b.inverse[i] = inverse;
     if (statistics) {
-        const float entropy = float(LN2 * (log2((double)sums.total) - (double)sums.heat / sums.total));
+        const float entropy = LN2 * (log2f(sums.total) - sums.heat * inverse);
         save_row(b, i, entropy < 0.f ? 0.f : entropy, sums.way * inverse, inverse);
         if (job.probes) save_probes(b, row, i, inverse);
         if (job.top) {
@@ -476,8 +515,8 @@ void weigh_row(Block& b, int i) {
 
 // ---- what the keys receive ------------------------------------------------------------------------------------
 
-// Add CHUNK columns, already summed over some rows of one query cell, to where they belong.
-void spread(const Block& b, int at, int query_cell, const reg* sum, const reg* peak) {
+// Add up to CHUNK columns, already summed over some rows of one query cell, to where they belong.
+void spread(const Block& b, int at, int columns, int query_cell, const reg* sum, const reg* peak) {
     const Job& job = b.job;
     float sums[CHUNK], peaks[CHUNK];
     const int key = b.base + at;
@@ -499,10 +538,10 @@ void spread(const Block& b, int at, int query_cell, const reg* sum, const reg* p
     const int32_t* cell = b.pre.key_cell + b.item.batch * b.pre.cell_batch + key;
     float* to = b.item.pooled + (size_t)query_cell * job.pool;
     float* peak_to = b.item.pooled_max + (size_t)query_cell * job.pool;
-    for (int j = 0; j < CHUNK;) {
+    for (int j = 0; j < columns;) {
         const int here = cell[j];
         float all = 0.f, high = peak_to[here];
-        for (; j < CHUNK && cell[j] == here; j++) {
+        for (; j < columns && cell[j] == here; j++) {
             all += sums[j];
             high = peaks[j] > high ? peaks[j] : high;
         }
@@ -512,13 +551,13 @@ void spread(const Block& b, int at, int query_cell, const reg* sum, const reg* p
 }
 
 void add_columns(const Block& b, int from, int to, int query_cell) {
-    int begin = b.width, end = 0;
+    int begin = b.width, high = 0;
     for (int g = from / R; g <= (to - 1) / R; g++) {
-        if (b.end[g] == 0) continue;
+        if (b.high[g] == 0) continue;
         begin = least(begin, b.begin[g]);
-        end = most(end, b.end[g]);
+        high = most(high, b.high[g]);
     }
-    for (int at = begin; at < end; at += CHUNK) {
+    for (int at = begin; at < high; at += CHUNK) {
         reg sum[4], peak[4];
         for (int t = 0; t < 4; t++) sum[t] = peak[t] = V::zero();
         for (int i = from; i < to; i++) {
@@ -531,7 +570,7 @@ void add_columns(const Block& b, int from, int to, int query_cell) {
                 peak[t] = V::max(peak[t], weight);
             }
         }
-        spread(b, at, query_cell, sum, peak);
+        spread(b, at, least(CHUNK, high - at), query_cell, sum, peak);
     }
 }
 
@@ -560,15 +599,7 @@ void mix(Block& b) {
     for (size_t j = 0; j < (size_t)b.rows * wide_v; j++) b.z[j] = 0.f;
     for (int at = 0; at < b.width; at += ALIGN)
         for (int g = 0; g < b.groups(); g++) {
-            if (at < b.begin[g] || at >= b.end[g]) continue;
-            int stop = 0, start = b.width;  // keys that some row of the group sees
-            for (int i = b.first + g * R; i < b.first + g * R + b.in_group(g); i++) {
-                if (b.hi[i] <= b.lo[i]) continue;
-                start = least(start, b.lo[i] - b.base);
-                stop = most(stop, b.hi[i] - b.base);
-            }
-            start = most(start, at);
-            stop = least(stop, at + ALIGN);
+            const int start = most(b.low[g], at), stop = least(b.high[g], at + ALIGN);
             if (start >= stop) continue;
             wide(b.in_group(g), b.s + g * R * (size_t)b.ld + start, b.ld,
                  b.item.v + (size_t)(b.base + start) * wide_v, wide_v, b.z + g * R * (size_t)wide_v, wide_v,

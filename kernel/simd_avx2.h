@@ -29,6 +29,16 @@ struct V {
         x = _mm_max_ps(x, _mm_movehl_ps(x, x));
         return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
     }
+    // the lanes of x named by `hit`, and their places from j on, one after the other; writes up to W of each
+    static void keep(reg x, int j, unsigned hit, float* score, int* at) {
+        float all[W];
+        store(all, x);
+        for (int n = 0; hit != 0; hit &= hit - 1, n++) {
+            const int lane = __builtin_ctz(hit);
+            score[n] = all[lane];
+            at[n] = j + lane;
+        }
+    }
     // 2^x for x from -150 to 0, 0 below -126; NaN stays NaN
     static reg exp2(reg x) {
         const reg r = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -23,6 +23,13 @@ struct V {
     static unsigned ge(reg a, reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
     static float sum(reg a) { return _mm512_reduce_add_ps(a); }
     static float most(reg a) { return _mm512_reduce_max_ps(a); }
+    // the lanes of x named by `hit`, and their places from j on, one after the other; writes W of each
+    static void keep(reg x, int j, unsigned hit, float* score, int* at) {
+        const __m512i place = _mm512_add_epi32(
+            _mm512_set1_epi32(j), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+        store(score, _mm512_maskz_compress_ps(static_cast<__mmask16>(hit), x));
+        _mm512_storeu_si512(at, _mm512_maskz_compress_epi32(static_cast<__mmask16>(hit), place));
+    }
     // 2^x for x from -150 to 0; NaN stays NaN
     static reg exp2(reg x) {
         const reg r = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
