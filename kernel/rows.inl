@@ -314,6 +314,8 @@ Sums exponents(const Row& row, float greatest, float place) {
 // ---- one block ------------------------------------------------------------------------------------------------
 
 struct Block {
+    Block(const Job& j, const Prepared& p, const Item& i) : job(j), pre(p), item(i) {}
+
     const Job& job;
     const Prepared& pre;
     const Item& item;
@@ -636,7 +638,7 @@ void all_rows(Block& b) {
 void rows(const Job& job, const Prepared& pre, const Item& item, float* scratch) {
     const unsigned before = _mm_getcsr();
     _mm_setcsr(before | 0x8040);  // numbers too small to be normal count as 0: they are slow, and weigh nothing
-    Block b = {job, pre, item, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr};
+    Block b(job, pre, item);
     b.lo = job.lo + item.batch * job.span_batch;
     b.hi = job.hi + item.batch * job.span_batch;
     b.head = (int64_t)item.batch * job.heads + item.head;

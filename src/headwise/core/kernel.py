@@ -119,6 +119,8 @@ def _fit(scores: Scores, v: Tensor, wanted: Wanted | None = None) -> Span:
 
 
 def _refuses_tensors(scores: Scores, v: Tensor) -> str | None:
+    if torch.compiler.is_compiling():
+        return "torch.compile traces the call"
     at = status()
     if not at.runs:
         return at.why
@@ -155,7 +157,6 @@ def _plain(*tensors: Tensor) -> bool:
     return (
         all(type(x) in (Tensor, nn.Parameter) and x.layout is torch.strided for x in tensors)
         and not any(x.is_neg() for x in tensors)
-        and not torch.compiler.is_compiling()
         and torch._C._get_tracing_state() is None
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.maybe_current_level() is None
