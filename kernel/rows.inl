@@ -4,7 +4,7 @@
 // one CPU must not be merged with the same code made for another.
 //
 // A block is some query rows of one head with all the keys they see:
-//   scores = q k^T (scale and log2 e are in q), row by row the softmax in place and its statistics, column by
+//   scores = q k^T (the scale is in q), row by row the softmax in place and its statistics, column by
 //   column what the keys receive, then z = weights v, divided by each row's sum at the end.
 #include <math.h>
 #include <string.h>
@@ -271,18 +271,18 @@ struct Sums {
     float total, heat, way;  // of e, of e * log2(e), of e * distance
 };
 
-// The softmax's numerators in place, e = 2^(score - greatest), and their sums.
+// The softmax's numerators in place, e = exp(score - greatest), and their sums.
 template <bool statistics>
 Sums exponents(const Row& row, float greatest, float place) {
-    const reg top = V::set(greatest), floor = V::set(-150.f);
+    const reg top = V::set(greatest), floor = V::set(-150.f), log2e = V::set(LOG2E);
     reg z0 = V::zero(), z1 = z0, t0 = z0, t1 = z0, w0 = z0, w1 = z0;
     // distance from the query's place to each key, counted along with the keys
     reg d0 = V::sub(V::set(place - float(row.begin)), V::count()), d1 = V::sub(d0, V::set(V::W));
     const reg step = V::set(2 * V::W);
     int j = row.begin;
     for (; j + 2 * V::W <= row.end; j += 2 * V::W) {
-        const reg a = V::max(floor, V::sub(V::load(row.s + j), top));
-        const reg b = V::max(floor, V::sub(V::load(row.s + j + V::W), top));
+        const reg a = V::max(floor, V::mul(V::sub(V::load(row.s + j), top), log2e));
+        const reg b = V::max(floor, V::mul(V::sub(V::load(row.s + j + V::W), top), log2e));
         const reg e = V::exp2(a), f = V::exp2(b);
         V::store(row.s + j, e);
         V::store(row.s + j + V::W, f);
@@ -298,7 +298,7 @@ Sums exponents(const Row& row, float greatest, float place) {
         }
     }
     if (j < row.end) {
-        const reg a = V::max(floor, V::sub(V::load(row.s + j), top));
+        const reg a = V::max(floor, V::mul(V::sub(V::load(row.s + j), top), log2e));
         const reg e = V::exp2(a);
         V::store(row.s + j, e);
         z0 = V::add(z0, e);
@@ -373,7 +373,7 @@ template <class T>
 void load_queries(Block& b) {
     const Job& job = b.job;
     const T* from = static_cast<const T*>(job.q.data) + b.item.batch * job.q.batch + b.item.head * job.q.head;
-    const float scale = job.scale * LOG2E;
+    const float scale = job.scale;
     for (int i = 0; i < b.rows; i++) {
         const T* row = from + (int64_t)(b.first + i) * job.q.row;
         for (int d = 0; d < job.dim; d++) b.q[i * (size_t)job.dim + d] = real(row[d]) * scale;
@@ -510,6 +510,10 @@ void weigh_row(Block& b, int i) {
             if (top.count < job.top) fill_top(b, row, place, top);
             save_top(b, row, i, top, inverse);
         }
+    }
+    if (inverse != inverse) {  // keys it does not see stay 0, which a NaN as the factor would not leave so
+        for (int j = row.lo; j < row.hi; j++) s[j] = inverse;
+        b.inverse[i] = 1.f;
     }
     for (int j = zero_from; j < row.lo; j++) s[j] = 0.f;
     for (int j = row.hi; j < zero_to; j++) s[j] = 0.f;

@@ -67,7 +67,11 @@ def assert_same(scores: Scores, v: Tensor, wanted: Wanted, atol: float = 1e-4) -
         if theirs is not None:
             assert mine.dtype == torch.float32
             torch.testing.assert_close(
-                mine.double(), theirs.double(), atol=atol, rtol=atol, msg=lambda m, n=name: f"{n}: {m}"
+                mine.double(),
+                theirs.double(),
+                atol=atol,
+                rtol=atol,
+                msg=lambda m, n=name: f"{n}: {m}",
             )
     for name in COUNTS:
         mine, theirs = getattr(ours, name), getattr(right, name)

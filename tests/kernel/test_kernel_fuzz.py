@@ -49,7 +49,7 @@ def mask_of(draw: st.DrawFn, batch: int, queries: int, keys: int) -> Mask | None
 
 
 @st.composite
-def calls(draw: st.DrawFn):  # noqa: ANN201
+def calls(draw: st.DrawFn):
     torch.manual_seed(draw(st.integers(0, 2**16)))
     batch, kv_heads = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     heads = kv_heads * draw(st.integers(1, 3))

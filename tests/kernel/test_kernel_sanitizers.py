@@ -29,7 +29,9 @@ def fuzz(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fuzz")
     common = [compiler, *SANITIZED, "-fno-sanitize-recover=all"]
     compiling = [
-        subprocess.Popen([*common, *flags, "-c", str(SOURCES / f"{name}.cpp"), "-o", f"{name}.o"], cwd=folder)
+        subprocess.Popen(
+            [*common, *flags, "-c", str(SOURCES / f"{name}.cpp"), "-o", f"{name}.o"], cwd=folder
+        )
         for name, flags in FLAGS.items()
     ]
     assert [one.wait() for one in compiling] == [0, 0]
