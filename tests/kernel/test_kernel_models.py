@@ -26,7 +26,7 @@ def calls() -> list[tuple[Scores, torch.Tensor]]:
     seen: list[tuple[Scores, torch.Tensor]] = []
     tap = Tap(observers=(lambda scores, v, z: seen.append((scores, v)),))
     taps = {layer.module: tap for layer in model.anatomy.layers}
-    ids = model.tokenizer(TEXT, return_tensors="pt").input_ids
+    ids = torch.tensor([model.tokenizer.encode(TEXT).ids])
     with model.open(), tapped(taps), torch.no_grad():
         model.run({"input_ids": ids})
     assert len(seen) == len(model.anatomy.layers)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -80,11 +81,14 @@ def _status(forced: str) -> KernelStatus:
 def module_or_why() -> tuple[Any, str]:
     """The compiled module, or None and why there is none."""
     try:
-        from headwise import _kernel
+        return import_module("headwise._kernel"), ""
+    except ModuleNotFoundError:
+        return (
+            None,
+            "the kernel is not built: there was no C++ compiler when headwise was installed",
+        )
     except ImportError as error:
-        built = "No module named" not in str(error) and "cannot import name" not in str(error)
-        return None, f"the kernel cannot be loaded: {error}" if built else "the kernel is not built"
-    return _kernel, ""
+        return None, f"the kernel cannot be loaded: {error}"
 
 
 class UnfitError(ConfigError):
