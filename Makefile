@@ -43,3 +43,4 @@ $(READY): pyproject.toml constraints.txt $(KERNEL)
 
 clean:
 	rm -rf $(VENV) build dist src/headwise/_kernel*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	cd kernel && rm -rf CMakeFiles CMakeCache.txt CMakeInit.txt cmake_install.cmake build.ninja libnanobind-static.a
