@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headwise.hub.calling import PADDING, TARGET_PADDING, batch_axis, standard_names, takes
 from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
 from headwise.see.record import Side
@@ -64,6 +65,8 @@ class Batch:
     def side(self, stream: str, i: int, length: int, *, looks: bool) -> tuple[Side, Tensor]:
         """The side of text i in this stream, and which of `length` positions are its real tokens."""
         found, keep = self._text_of(stream, i, looks=looks)
+        if keep is not None and not bool(keep[length:].any()):
+            keep = keep[:length]  # torch cuts off what is padding in every row
         if found is None or keep is None or len(keep) != length:
             return self._positions(stream, length), torch.ones(length, dtype=torch.bool)
         return found, keep
@@ -126,6 +129,10 @@ def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:
     The names of our own blocks' arguments serve as well.
     """
     inputs = {_OTHER_NAMES.get(name, name): value for name, value in inputs.items()}
+    if not model.foreign:
+        inputs = standard_names(model.module, inputs, model.encoder_decoder)
+        if "input_ids" not in inputs:
+            return _of_vectors(model, inputs)
     ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
     _check_ids(ids, mask)
     if ids is None or "position_ids" in inputs:
@@ -218,6 +225,41 @@ def _as_given(model: Model, inputs: Mapping[str, Any]) -> Batch:
         sides = [_side_of_ids(model, row[kept]) for row, kept in zip(ids, real, strict=True)]
         keep = list(real.cpu())
     return _with_target(model, Batch(inputs, size, sides, keep))
+
+
+def _of_vectors(model: Model, inputs: Mapping[str, Any]) -> Batch:
+    """A batch of vectors of a module of one's own: its positions that are no padding are the tokens, numbered."""
+    names = takes(model.module)
+    x = inputs.get(names[0]) if names else None
+    if not isinstance(x, Tensor):
+        return _as_given(model, inputs)
+    axis = batch_axis(model.module, x)
+    size = 1 if axis is None else int(x.shape[axis])
+    paddings = PADDING if model.encoder_decoder else (*PADDING, *TARGET_PADDING)
+    sources = _positions_of(x, axis, [inputs.get(name) for name in paddings])
+    if not all(bool(row.any()) for row in sources[1]):
+        raise TextError("a row of the batch is all padding; leave it out")
+    if not model.encoder_decoder or not isinstance(y := inputs.get(names[1]), Tensor):
+        return Batch(inputs, size, *sources)
+    targets = _positions_of(y, axis, [inputs.get(name) for name in TARGET_PADDING])
+    return Batch(inputs, size, *sources, *targets)
+
+
+def _positions_of(
+    x: Tensor, axis: int | None, paddings: Sequence[Any]
+) -> tuple[list[Side], list[Tensor]]:
+    """For each sequence its positions that are no padding, numbered as in x, and which these are."""
+    size, length = (1, x.shape[0]) if axis is None else (x.shape[axis], x.shape[1 - axis])
+    keep = torch.ones(size, length, dtype=torch.bool)
+    hidden = next((mask for mask in paddings if mask is not None), None)
+    if isinstance(hidden, Tensor) and hidden.numel() == keep.numel():
+        hidden = hidden if hidden.dtype is torch.bool else hidden.isneginf()
+        keep = ~hidden.cpu().view(size, length)
+    tokens = [Token(-1, str(i), 0, 0, special=True) for i in range(length)]
+    sides = [
+        Side("", tuple(t for t, real in zip(tokens, row, strict=True) if real)) for row in keep
+    ]
+    return sides, list(keep)
 
 
 def _with_target(model: Model, batch: Batch) -> Batch:

@@ -168,6 +168,7 @@ def refuse_split(id: LayerId, scores: Scores, batch: Batch) -> None:
     if scores.shape[0] != batch.size:
         raise ModelError(
             f"layer {id} splits the batch of {batch.size} into {scores.shape[0]}; "
+            "ids must be read as [batch, position] (torch.nn reads so with batch_first=True), and "
             "models that attend within windows of an image cannot be looked into yet"
         )
 
