@@ -8,6 +8,7 @@ import torch
 from tiny_models import TABLE, build, ids_of, inputs_of, padded
 
 import headwise as hw
+from headwise.core.taps import Tap, tapped
 from headwise.see.batches import from_inputs
 from headwise.see.profiling import Profiler
 
@@ -21,8 +22,8 @@ OUTPUTS = {
 }
 
 
-WITHOUT = {"bitnet", "diffllama", "qwen3-next", "siglip"}
-"""Families with a norm, a difference of heads or a gate before W_O, or a layer of torch's own, which calls none."""
+WITHOUT = {"bitnet", "diffllama", "qwen3-next"}
+"""Families with a norm, a difference of heads or a gate before W_O."""
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -77,6 +78,30 @@ def test_results_are_what_zeroing_the_other_heads_leaves(name: str) -> None:
             norms = (module(alone.flatten(-2)) - nothing).norm(dim=-1)
             table = float(profiler.dataset().result_norm[0, head])
             assert table == pytest.approx(float(norms.mean()), rel=1e-4)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_results_of_torchs_own_layers_are_what_cutting_the_head_takes_away(
+    batch_first: bool,
+) -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(24, 3, 32, batch_first=batch_first)
+    model = hw.load(torch.nn.TransformerEncoder(layer, 2).eval())
+    inputs = {"src": torch.randn(2, 4, 24) if batch_first else torch.randn(4, 2, 24)}
+    profiler = Profiler(model)
+    for _ in range(2):
+        profiler.add(from_inputs(model, inputs))
+    attention, outputs = model.module.layers[0].self_attn, []
+    hook = attention.register_forward_hook(lambda *call: outputs.append(call[2][0]))
+    for gates in [torch.ones(3), *(1 - torch.eye(3))]:
+        with model.open(), tapped({attention: Tap(gate=gates)}):
+            model.run(inputs)
+    hook.remove()
+    table = profiler.dataset()
+    for head in range(3):
+        norms = (outputs[0] - outputs[head + 1]).norm(dim=-1)
+        assert float(table.result_norm[0, head]) == pytest.approx(float(norms.mean()), rel=1e-4)
+    np.testing.assert_allclose(table.result_share.sum("head"), 1, atol=1e-5)
 
 
 def test_a_norm_before_the_output_map_leaves_no_results() -> None:

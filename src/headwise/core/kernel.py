@@ -197,7 +197,7 @@ def measure(scores: Scores, v: Tensor, wanted: Wanted) -> tuple[Tensor, Statisti
     found["visible"] = (span[1] - span[0]).long()[:, None]
     if wanted.received:
         found["seen_by"] = _seen_by(span, wanted.query_lengths, keys)[:, None]
-    return z, Statistics(**found)  # type: ignore[arg-type]  # `own` stays empty
+    return z, Statistics(**found, path="kernel")  # type: ignore[arg-type]  # `own` stays empty
 
 
 def _ask(call: _Call, wanted: Wanted, queries: int, keys: int) -> None:

@@ -85,7 +85,14 @@ class OutputWatch:
         came = local_part(inputs[0].detach(), -1, width)
         if came.numel() != z.numel() or came.shape[-1] != width or came.dtype != z.dtype:
             return
-        if not _equal(came.reshape(z.shape[0], -1, width), z.transpose(1, 2).flatten(2)):
+        flat = z.transpose(1, 2).flatten(2)
+        first = [came.reshape(z.shape[0], -1, width)]
+        if came.dim() == 3 and came.shape[:2] == (
+            z.shape[2],
+            z.shape[0],
+        ):  # torch's, position first
+            first.append(came.transpose(0, 1))
+        if not any(_equal(x, flat) for x in first):
             return
         self.waiting = None
         made = self._map(path, module, z)

@@ -19,6 +19,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -115,7 +116,7 @@ class _OpenAttention(_Open):
                 f"{type(self.module).__name__} cannot be looked into on nested tensors; "
                 "pass a padded tensor and key_padding_mask"
             )
-        with _TakenOver(tap, self.reader):
+        with _TakenOver(self.module, tap, self.reader):
             return self.own(*args, **kwargs)
 
 
@@ -139,8 +140,9 @@ class _OpenLayer(_Open):
 class _TakenOver(TorchFunctionMode):
     """Within it, multi_head_attention_forward is computed for a tap; all else runs as ever."""
 
-    def __init__(self, tap: Tap, reader: Reader) -> None:
+    def __init__(self, module: nn.Module, tap: Tap, reader: Reader) -> None:
         super().__init__()
+        self.module = module
         self.tap = tap
         self.reader = reader
 
@@ -151,25 +153,39 @@ class _TakenOver(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         bound = _SIGNATURE.bind(*args, **(kwargs or {}))
         bound.apply_defaults()
+        w_o = _w_o(self.module, bound.arguments)
         if self.tap.gate is not None or self.tap.meter is not None:
-            return _by_attend(bound.arguments, self.tap, self.reader)
-        return _by_torch(bound.arguments, self.tap, self.reader)
+            return _by_attend(bound.arguments, self.tap, self.reader, w_o)
+        return _by_torch(bound.arguments, self.tap, self.reader, w_o)
 
 
-def _by_torch(call: Call, tap: Tap, reader: Reader) -> tuple[Tensor, Tensor | None]:
+def _w_o(module: nn.Module, call: Call) -> Callable[[Tensor], Tensor]:
+    """The output projection, as the module that holds its weight, so that who watches that module sees it run."""
+    weight, bias = call["out_proj_weight"], call["out_proj_bias"]
+    for part in module.modules():
+        if isinstance(part, nn.Linear) and part.weight is weight and part.bias is bias:
+            return part
+    return partial(F.linear, weight=weight, bias=bias)
+
+
+def _by_torch(
+    call: Call, tap: Tap, reader: Reader, w_o: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor | None]:
     """The call as torch computes it, shown to the observers."""
-    w_o = call["out_proj_weight"]
-    identity = torch.eye(w_o.shape[1], dtype=w_o.dtype, device=w_o.device)
+    weight = call["out_proj_weight"]
+    identity = torch.eye(weight.shape[1], dtype=weight.dtype, device=weight.device)
     own = {**call, "out_proj_weight": identity, "out_proj_bias": None}
     z, weights = F.multi_head_attention_forward(**own)
     if tap.observers:
         scores, v = reader.read(call)
         for observer in tap.observers:
             observer(scores, v, heads_of(z, call["num_heads"]))
-    return F.linear(z, w_o, call["out_proj_bias"]), weights
+    return w_o(z), weights
 
 
-def _by_attend(call: Call, tap: Tap, reader: Reader) -> tuple[Tensor, Tensor | None]:
+def _by_attend(
+    call: Call, tap: Tap, reader: Reader, w_o: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor | None]:
     """The call as `attend` computes it, with the gate before W_O; weights are those before dropout."""
     scores, v = reader.read(call)
     result = attend(
@@ -187,7 +203,7 @@ def _by_attend(call: Call, tap: Tap, reader: Reader) -> tuple[Tensor, Tensor | N
         query_offset=scores.query_offset,
     )
     z, pattern = result if isinstance(result, tuple) else (result, None)
-    out = F.linear(z.permute(2, 0, 1, 3).flatten(2), call["out_proj_weight"], call["out_proj_bias"])
+    out = w_o(z.transpose(1, 2).flatten(2)).transpose(0, 1)
     if pattern is not None and call["average_attn_weights"]:
         pattern = pattern.mean(1)
     if call["query"].dim() == 3:
