@@ -7,7 +7,6 @@ import pytest
 from profile_help import TEXTS, cases
 
 import headwise as hw
-from headwise.see.student import half_width
 from headwise.see.tally import interval, mean, row_tally
 
 TABLE = {
@@ -21,20 +20,6 @@ TABLE = {
     120: 1.9799,
 }
 """Student's t, two-sided 95 %, from the printed tables."""
-
-
-@pytest.mark.parametrize(("freedom", "t"), TABLE.items())
-def test_student_s_t_is_the_printed_one(freedom: int, t: float) -> None:
-    assert half_width(freedom) == pytest.approx(t, abs=5e-5)
-
-
-def test_student_s_t_goes_over_smoothly_and_needs_two_texts() -> None:
-    values = [half_width(n) for n in range(190, 211)]
-    steps = np.diff(values)
-    assert (steps < 0).all()
-    assert np.abs(np.diff(steps)).max() < 1e-6
-    assert half_width(10**7) == pytest.approx(1.959964, abs=1e-5)
-    assert np.isnan(half_width(0))
 
 
 @pytest.mark.parametrize("name", ["entropy", "previous", "induction", "same_token_hits"])

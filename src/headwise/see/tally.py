@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
-from headwise.see.student import half_width
 
 __all__ = ["LayerTally", "added", "interval", "mean", "row_tally"]
 
@@ -69,6 +68,8 @@ def interval(tally: LayerTally) -> Float[np.ndarray, "statistic head"]:
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         variance = texts / (texts - 1) * squares.clip(0) / tally["count"] ** 2
-    t = np.vectorize(half_width, otypes=[float])(texts.astype(int) - 1)
+    from scipy.special import stdtrit  # here: it takes a while to import
+
+    t = stdtrit(np.maximum(texts - 1, 1), 0.975)
     found: np.ndarray = t * np.sqrt(np.where(texts > 1, variance, np.nan))
     return found
