@@ -11,7 +11,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from headwise.see.together import Team, joined
+from headwise.see.profile.together import Team, joined
 
 
 class Ended(NamedTuple):

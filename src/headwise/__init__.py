@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from headwise.names import HeadwiseError as HeadwiseError
     from headwise.see import probes as probes
     from headwise.see.looking import look as look
-    from headwise.see.profiling import profile as profile
+    from headwise.see.profile.files import load_profile as load_profile
+    from headwise.see.profile.profiler import profile as profile
     from headwise.see.record import Record as Record
     from headwise.see.saved import load_record as load_record
     from headwise.see.summary import summarise as summarise
-    from headwise.see.tables import load_profile as load_profile
 
 __version__ = "0.1.0"
 
@@ -38,13 +38,13 @@ _HOMES = {
     "Record": "headwise.see.record",
     "attend": "headwise.core.attention",
     "load": "headwise.hub.load",
-    "load_profile": "headwise.see.tables",
+    "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
     "look": "headwise.see.looking",
     "masks": "headwise.core.masks",
     "nn": "headwise.nn",
     "probes": "headwise.see.probes",
-    "profile": "headwise.see.profiling",
+    "profile": "headwise.see.profile.profiler",
     "summarise": "headwise.see.summary",
 }
 

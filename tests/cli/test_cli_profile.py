@@ -11,7 +11,7 @@ import pytest
 from cli_help import Answer, Cli, run
 
 import headwise as hw
-from headwise.see.tables import KINDS
+from headwise.see.profile.files import KINDS
 
 TEXTS = [
     "It is a cat at a mat.",
@@ -206,7 +206,9 @@ def test_a_full_disk_keeps_the_run(
     assert "No space left on device" in line
     assert f"the run is kept in {out}.partial" in line
     assert out.read_text() == "old"
-    monkeypatch.setattr("headwise.see.profiling.Profiler.add", None)  # a second run would fail
+    monkeypatch.setattr(
+        "headwise.see.profile.profiler.Profiler.add", None
+    )  # a second run would fail
     answer = cli("profile", corpus, "--model", folder, "-o", out, "--resume")
     assert answer.code == 0
     assert hw.load_profile(out).attrs["texts"] == 4

@@ -17,7 +17,7 @@ import xarray as xr
 from cli_help import Answer, Cli, start
 
 import headwise as hw
-from headwise.see.profiling import Profiler
+from headwise.see.profile.profiler import Profiler
 
 LINES = [f"It is {i}{' at' * (i % 4)}." for i in range(320)]
 """More than are put in order at a time (256)."""
@@ -33,7 +33,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of few tokens: some five of the first 256 texts, two of the rest."""
-    monkeypatch.setattr("headwise.see.packing.MOST_TOKENS", 500)
+    monkeypatch.setattr("headwise.see.texts.packing.MOST_TOKENS", 500)
 
 
 @pytest.fixture

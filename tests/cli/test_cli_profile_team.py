@@ -17,9 +17,9 @@ from cli_help import environment
 
 import headwise as hw
 from headwise.cli import main
-from headwise.see.batches import Batch
-from headwise.see.profiling import Profiler
-from headwise.see.together import Team
+from headwise.see.profile.profiler import Profiler
+from headwise.see.profile.together import Team
+from headwise.see.texts.batches import Batch
 from team_help import ends_of, forked, start_team
 
 LINES = [f"It is {i}{' at' * (i % 4)}." for i in range(301)]
@@ -78,7 +78,7 @@ def test_ctrl_c_on_one_stops_all_and_the_run_goes_on(
     folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with another number of processes."""
-    monkeypatch.setattr("headwise.see.packing.MOST_TOKENS", 300)
+    monkeypatch.setattr("headwise.see.texts.packing.MOST_TOKENS", 300)
     out = tmp_path / "heads.nc"
     command = ("profile", corpus, "--lines", "--model", folder, "--pool", "4", "-o", out)
 
@@ -109,7 +109,7 @@ def test_ctrl_c_on_one_stops_all_and_the_run_goes_on(
 def test_a_failure_on_one_is_told_once_and_keeps_the_rest(
     folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwise.see.packing.MOST_TOKENS", 300)
+    monkeypatch.setattr("headwise.see.texts.packing.MOST_TOKENS", 300)
     out = tmp_path / "heads.nc"
 
     def failing(team: Team) -> Any:

@@ -9,8 +9,8 @@ from tiny_models import TABLE, build, ids_of, inputs_of, padded
 
 import headwise as hw
 from headwise.core.taps import Tap, tapped
-from headwise.see.batches import from_inputs
-from headwise.see.profiling import Profiler
+from headwise.see.profile.profiler import Profiler
+from headwise.see.texts.batches import from_inputs
 
 OUTPUTS = {
     "gpt2": "h.1.attn.c_proj",

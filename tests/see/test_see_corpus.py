@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headwise.names import TextError
-from headwise.see.corpus import Corpus
+from headwise.see.texts.corpus import Corpus
 
 CHINESE = "小明把书还给了图书馆。"
 
@@ -165,6 +165,6 @@ def test_paths_that_are_no_files(tmp_path: Path) -> None:
 
 
 def test_reading_files_needs_no_torch() -> None:
-    code = "import headwise.see.corpus, sys; print([m for m in ('torch', 'numpy') if m in sys.modules])"
+    code = "import headwise.see.texts.corpus, sys; print([m for m in ('torch', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

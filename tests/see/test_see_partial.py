@@ -12,7 +12,7 @@ import torch
 import headwise as hw
 from headwise.names import ModelError, TextError
 from headwise.nn import Decoder, TransformerConfig
-from headwise.see.partial import (
+from headwise.see.profile.partial import (
     OtherTextsError,
     Partial,
     Read,

@@ -13,10 +13,10 @@ from torch import nn
 import headwise as hw
 from headwise.core.streaming import Block
 from headwise.names import ConfigError, ModelError
-from headwise.see.batches import from_inputs
-from headwise.see.packing import packed
-from headwise.see.profiling import Profiler
-from headwise.see.tokens import tokenize
+from headwise.see.profile.profiler import Profiler
+from headwise.see.texts.batches import from_inputs
+from headwise.see.texts.packing import packed
+from headwise.see.texts.tokens import tokenize
 
 
 def ids_of(model: hw.Model, text: str) -> torch.Tensor:
@@ -116,7 +116,7 @@ def test_padding_counts_nowhere(bytes_model: hw.Model, side: str) -> None:
 
 def test_layers_reduced_alone_or_together_give_the_same(bytes_model, monkeypatch) -> None:
     together = hw.profile(bytes_model, TEXTS)
-    monkeypatch.setattr("headwise.see.meter._MOST_NUMBERS", 1)
+    monkeypatch.setattr("headwise.see.profile.meter._MOST_NUMBERS", 1)
     assert_same(together, hw.profile(bytes_model, TEXTS), rtol=1e-12, atol=1e-12)
 
 

@@ -7,7 +7,7 @@ import pytest
 from profile_help import TEXTS, cases
 
 import headwise as hw
-from headwise.see.tally import interval, mean, row_tally
+from headwise.see.profile.tally import interval, mean, row_tally
 
 TABLE = {
     1: 12.7062,

@@ -10,7 +10,7 @@ import torch
 from profile_help import assert_maps_are, assert_table_is
 
 import headwise as hw
-from headwise.see.profiling import Profiler
+from headwise.see.profile.profiler import Profiler
 
 pytestmark = pytest.mark.models
 
@@ -99,7 +99,7 @@ def test_whisper_is_profiled_where_it_listens_and_writes() -> None:
 
 
 def test_the_later_batches_run_as_the_first_did(smollm2: hw.Model) -> None:
-    from headwise.see.packing import packed
+    from headwise.see.texts.packing import packed
 
     profiler = Profiler(smollm2)
     for _ in range(2):

@@ -12,8 +12,8 @@ from tokenizers import processors
 import headwise as hw
 from headwise.names import ConfigError, ModelError, TextError
 from headwise.nn import Encoder, EncoderDecoder, TransformerConfig
-from headwise.see.packing import packed
-from headwise.see.profiling import Profiler
+from headwise.see.profile.profiler import Profiler
+from headwise.see.texts.packing import packed
 
 
 @pytest.fixture

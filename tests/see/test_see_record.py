@@ -18,9 +18,9 @@ from headwise.core.scores import mix
 from headwise.core.taps import Tap, tap_of, tapped
 from headwise.names import HeadError, LayerId, ModelError, OutputError, TextError
 from headwise.nn import EncoderDecoder, TransformerConfig
-from headwise.see import batches
 from headwise.see.looking import recording
 from headwise.see.record import verify
+from headwise.see.texts import batches
 
 TEXTS = ["the animal was tired", "它很累。", "x", "a longer text, of several words and signs!"]
 

@@ -12,7 +12,7 @@ import xarray as xr
 
 import headwise as hw
 from headwise.names import ModelError, OutputError
-from headwise.see.tables import left_out, save_profile
+from headwise.see.profile.files import left_out, save_profile
 
 KINDS = (".nc", ".csv", ".parquet", ".json")
 

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from headwise.cli.profile import Request
 from headwise.names import OutputError
-from headwise.see.partial import Partial, load_partial, partial_of, save_partial
-from headwise.see.striking import striking
-from headwise.see.tables import left_out, save_profile
+from headwise.see.profile.files import left_out, save_profile
+from headwise.see.profile.partial import Partial, load_partial, partial_of, save_partial
+from headwise.see.profile.striking import striking
 from headwise.show.terminal import Stack, stack_words
 from headwise.show.terminal_profile import profile_table
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from headwise.see.corpus import Corpus
+from headwise.see.texts.corpus import Corpus
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def profile(
 
 def _check_out(request: Request) -> None:
     """Refuse a result that cannot be written before a model is loaded."""
-    from headwise.see.together import several
+    from headwise.see.profile.together import several
 
     if several() and any(str(path) == "-" for path in request.corpus.files):
         raise click.UsageError("several processes cannot share the standard input; give files")
@@ -124,7 +124,7 @@ def _check_out(request: Request) -> None:
             raise click.UsageError("--resume goes with -o, the result of the run to go on with")
         return
     from headwise.files import check_writable
-    from headwise.see.tables import check_kind
+    from headwise.see.profile.files import check_kind
 
     check_kind(request.out)
     check_writable(request.out, "the profile")

@@ -18,9 +18,8 @@ from headwise.cli.progress import RunProgress
 from headwise.cli.stopping import Stopping
 from headwise.hub.load import load
 from headwise.names import HeadwiseError, ModelError, OutputError, TextError
-from headwise.see.batches import Batch
-from headwise.see.packing import packed
-from headwise.see.partial import (
+from headwise.see.probes import BUILT_IN, Probe, named
+from headwise.see.profile.partial import (
     OtherTextsError,
     Partial,
     Read,
@@ -28,10 +27,11 @@ from headwise.see.partial import (
     check_made_with,
     weights_of,
 )
-from headwise.see.probes import BUILT_IN, Probe, named
-from headwise.see.profiling import Profiler
-from headwise.see.running import Run, Word, united
-from headwise.see.together import LostError, Team, joined
+from headwise.see.profile.profiler import Profiler
+from headwise.see.profile.running import Run, Word, united
+from headwise.see.profile.together import LostError, Team, joined
+from headwise.see.texts.batches import Batch
+from headwise.see.texts.packing import packed
 
 _EVERY = 60.0
 """Seconds between two savings of what is done."""

@@ -18,8 +18,8 @@ from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.hub.shards import whole
 from headwise.names import LayerId, ModelError, TextError
-from headwise.see.batches import Batch, batches_of, from_inputs
 from headwise.see.record import LayerRecord, Record, verify
+from headwise.see.texts.batches import Batch, batches_of, from_inputs
 
 Progress = Callable[[int, int], None]
 T = TypeVar("T", Mask, Tensor)

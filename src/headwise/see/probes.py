@@ -23,7 +23,7 @@ from headwise.hub.load import Model
 from headwise.hub.tokenizer import special_tokens
 from headwise.names import ConfigError, ModelError
 from headwise.see.record import Side
-from headwise.see.tokens import Token
+from headwise.see.texts.tokens import Token
 
 __all__ = [
     "BUILT_IN",

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from headwise.core.scores import Scores
 from headwise.core.streaming import Wanted, measure
 from headwise.names import HeadError, HeadId, LayerId
-from headwise.see.tokens import Token
-from headwise.see.words import RULE, Word, to_words, words_of
+from headwise.see.texts.tokens import Token
+from headwise.see.texts.words import RULE, Word, to_words, words_of
 
 if TYPE_CHECKING:
     import xarray as xr

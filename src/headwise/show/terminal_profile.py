@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from headwise.see.striking import Best, Ranking
+from headwise.see.profile.striking import Best, Ranking
 from headwise.show.cells import fit, flow, print_lines
 
 __all__ = ["profile_table"]

@@ -18,7 +18,7 @@ from headwise.hub.calling import PADDING, TARGET_PADDING, batch_axis, standard_n
 from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
 from headwise.see.record import Side
-from headwise.see.tokens import Token, tokenize, tokens_of_ids
+from headwise.see.texts.tokens import Token, tokenize, tokens_of_ids
 
 MOST_TOKENS = 4096
 """How many tokens, padding included, one batch may hold (one text may always be longer)."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwise.names import LayerId
-from headwise.see.asking import SAMPLES, Settings
-from headwise.see.tally import LayerTally, interval, mean
+from headwise.see.profile.asking import SAMPLES, Settings
+from headwise.see.profile.tally import LayerTally, interval, mean
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from headwise.hub.load import Model
 from headwise.names import ConfigError, TextError
-from headwise.see.batches import MOST_TOKENS, Batch, check_reads_text, from_inputs, padded
 from headwise.see.record import Side
-from headwise.see.tokens import tokenize
+from headwise.see.texts.batches import MOST_TOKENS, Batch, check_reads_text, from_inputs, padded
+from headwise.see.texts.tokens import tokenize
 
 __all__ = ["SPLITTING", "batches_in", "packed", "packed_ids"]
 

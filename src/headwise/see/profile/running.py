@@ -16,8 +16,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from headwise.names import ModelError, TextError
-from headwise.see.batches import Batch
-from headwise.see.together import Team
+from headwise.see.profile.together import Team
+from headwise.see.texts.batches import Batch
 
 __all__ = ["Run", "Sums", "Word", "united"]
 

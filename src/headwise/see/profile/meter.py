@@ -23,11 +23,11 @@ from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch
 from headwise.hub.shards import local_part, num_kv_heads, shard_of
 from headwise.names import LayerId, ModelError
-from headwise.see.asking import Asked, Settings, asked_of
-from headwise.see.batches import Batch
 from headwise.see.looking import refuse_split, run_id
-from headwise.see.reducing import LayerRun, of_all_heads, reduced
-from headwise.see.tally import LayerTally
+from headwise.see.profile.asking import Asked, Settings, asked_of
+from headwise.see.profile.reducing import LayerRun, of_all_heads, reduced
+from headwise.see.profile.tally import LayerTally
+from headwise.see.texts.batches import Batch
 
 __all__ = ["Pass", "refuse_nan"]
 

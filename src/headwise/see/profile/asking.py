@@ -12,8 +12,8 @@ from torch import Tensor
 
 from headwise.core.streaming import PatternFunction, Wanted
 from headwise.names import TextError
-from headwise.see.batches import Batch
 from headwise.see.probes import Probe
+from headwise.see.texts.batches import Batch
 
 __all__ = ["SAMPLES", "Asked", "Settings", "asked_of", "samples"]
 

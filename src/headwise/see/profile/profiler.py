@@ -19,16 +19,16 @@ from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, watching
 from headwise.hub.shards import is_split
 from headwise.names import ConfigError, LayerId, ModelError, TextError
-from headwise.see.asking import Settings
-from headwise.see.batches import Batch
 from headwise.see.looking import refuse_silence
-from headwise.see.meter import Pass, refuse_nan
-from headwise.see.packing import SPLITTING, batches_in
 from headwise.see.probes import BUILT_IN, Probe, chosen
-from headwise.see.profile_table import table
-from headwise.see.running import Run, Word, united
-from headwise.see.tally import LayerTally, added
-from headwise.see.together import Team, gathered
+from headwise.see.profile.asking import Settings
+from headwise.see.profile.meter import Pass, refuse_nan
+from headwise.see.profile.running import Run, Word, united
+from headwise.see.profile.table import table
+from headwise.see.profile.tally import LayerTally, added
+from headwise.see.profile.together import Team, gathered
+from headwise.see.texts.batches import Batch
+from headwise.see.texts.packing import SPLITTING, batches_in
 
 if TYPE_CHECKING:
     import xarray as xr

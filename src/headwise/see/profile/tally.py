@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
-
 __all__ = ["LayerTally", "added", "interval", "mean", "row_tally"]
 
 LayerTally = Mapping[str, np.ndarray]

@@ -16,8 +16,8 @@ from torch import Tensor
 from headwise.core.streaming import Statistics
 from headwise.hub.shards import Shard
 from headwise.names import LayerId
-from headwise.see.asking import Asked, Settings
-from headwise.see.tally import LayerTally, row_tally
+from headwise.see.profile.asking import Asked, Settings
+from headwise.see.profile.tally import LayerTally, row_tally
 
 __all__ = ["LayerRun", "reduced"]
 
