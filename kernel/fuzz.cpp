@@ -176,7 +176,7 @@ void round_of(Set set) {
             const int g = h / (job.heads / job.kv_heads);
             std::vector<double> gets(K, 0), map(cells, 0), high(cells, 0), counts(job.pool, 0);
             const int64_t real_q = job.query_lengths ? q_len[b] : job.queries;
-            const int64_t real_k = std::max<int64_t>(1, job.key_lengths ? k_len[b] : job.keys);
+            const int64_t real_k = job.key_lengths ? k_len[b] : job.keys;
             for (int i = 0; i < job.queries; i++) {
                 const size_t row = (static_cast<size_t>(b) * H + h) * Q + i;
                 const int from = lo[(sequences > 1 ? b * Q : 0) + i], to = hi[(sequences > 1 ? b * Q : 0) + i];
@@ -244,7 +244,8 @@ void round_of(Set set) {
                 for (int j = from; j < to; j++) {
                     gets[j] += w[j];
                     if (!job.pool) continue;
-                    const size_t cell = query_cell * job.pool + std::min<int64_t>(job.pool - 1, j * int64_t(job.pool) / real_k);
+                    const int64_t key_cell = j < real_k ? j * int64_t(job.pool) / real_k : job.pool - 1;
+                    const size_t cell = query_cell * job.pool + key_cell;
                     map[cell] += w[j];
                     high[cell] = std::max(high[cell], w[j]);
                 }

@@ -49,7 +49,7 @@ struct Call {
 };
 
 int64_t key_length(const Job& job, int batch) {
-    return std::max<int64_t>(1, job.key_lengths ? job.key_lengths[batch] : job.keys);
+    return job.key_lengths ? job.key_lengths[batch] : job.keys;
 }
 
 void prepare_keys(Call& c) {
@@ -71,7 +71,7 @@ void prepare_keys(Call& c) {
         for (int b = 0; b < sequences; b++)
             for (int64_t j = 0; j < padded; j++)
                 c.key_cell[b * padded + j] = static_cast<int32_t>(
-                    std::min<int64_t>(job.pool - 1, j * job.pool / key_length(job, b)));
+                    j < key_length(job, b) ? j * job.pool / key_length(job, b) : job.pool - 1);
         c.pre.key_cell = c.key_cell.data();
         c.pre.cell_batch = sequences > 1 ? padded : 0;
     }

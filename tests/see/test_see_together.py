@@ -146,7 +146,7 @@ from headwise.nn import Decoder, TransformerConfig
 torch.manual_seed(0)
 decoder = Decoder(TransformerConfig(vocab_size=40, d_model=24, num_layers=2, num_heads=4))
 ids = [torch.randint(5, 40, (n,)) for n in (9, 4, 7, 30, 12)]
-hw_packing = __import__("headwise.see.texts.packing").see.packing
+hw_packing = __import__("headwise.see.texts.packing").see.texts.packing
 hw_packing.MOST_TOKENS = 20
 alone = hw.profile(hw.load(decoder), ids, pool=4)
 distributed.init_process_group("gloo")
