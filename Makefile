@@ -1,11 +1,14 @@
 # make demo: set up, fetch the default model, look at a sentence. make test: every test. make check: the rest.
+# make kernel: build the CPU kernel beside the Python sources, by hand (setting up does it too).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SENTENCE := The animal didn't cross the street because it was too tired
 
-.PHONY: demo test check format bench clean
+KERNEL := kernel/CMakeLists.txt $(wildcard kernel/*.cpp kernel/*.h kernel/*.inl)
+
+.PHONY: demo test check format kernel bench clean
 
 demo: $(READY)
 	$(BIN)/headwise look "$(SENTENCE)"
@@ -27,7 +30,11 @@ bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt ".[bench]"
 	$(BIN)/python benchmarks
 
-$(READY): pyproject.toml constraints.txt
+kernel:
+	cmake -S kernel -B build/kernel -DPython_EXECUTABLE="$(shell command -v $(PYTHON))"
+	cmake --build build/kernel
+
+$(READY): pyproject.toml constraints.txt $(KERNEL)
 	@echo "Installing into $(VENV): about 1.5 GB with PyTorch, some minutes the first time"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
@@ -35,4 +42,5 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Installed into $(VENV)"
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist src/headwise/_kernel*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	cd kernel && rm -rf CMakeFiles CMakeCache.txt CMakeInit.txt cmake_install.cmake build.ninja libnanobind-static.a

@@ -9,7 +9,8 @@ from pathlib import Path
 from harness import RESULTS
 
 HERE = Path(__file__).parent
-PARTS = ("blocks", "window", "startup")
+PARTS = ("blocks", "window", "startup", "kernel")
+TABLES = ("blocks", "window", "startup", "kernel-avx512", "kernel-avx2")
 MARK = "<!-- tables: written by python benchmarks -->\n"
 
 
@@ -24,7 +25,7 @@ def fill() -> None:
     readme = HERE / "README.md"
     above, mark, _ = readme.read_text().partition(MARK)
     assert mark, f"{readme} has lost its line {MARK!r}"
-    tables = [(RESULTS / f"{part}.md").read_text().replace("# ", "### ", 1) for part in PARTS]
+    tables = [(RESULTS / f"{part}.md").read_text().replace("# ", "### ", 1) for part in TABLES]
     readme.write_text(above + mark + "\n" + "\n".join(tables))
 
 

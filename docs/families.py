@@ -23,7 +23,7 @@ from torch import nn
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import model_type_to_module_name
 
-from headwise.hub.anatomy import attends, hides, routes
+from headwise.hub.anatomy import attends, by_itself, hides, routes
 
 PAGE = Path(__file__).with_name("families.md")
 LOOKED_INTO, FOLLOWED, IN_PART, COMPOSED = "looked into", "followed", "in part", "as its parts"
@@ -77,7 +77,7 @@ def judge(family: str, file: ModuleType) -> Found:
     ]
     seen = [cls for cls in classes if attends(cls)]
     through = [cls.__name__ for cls in seen if routes(cls)]
-    written = tuple(sorted(cls.__name__ for cls in seen if not routes(cls)))
+    written = tuple(sorted(cls.__name__ for cls in seen if by_itself(cls)))
     hidden = tuple(sorted(cls.__name__ for cls in classes if hides(cls)))
     models = [cls for cls in classes if issubclass(cls, transformers.PreTrainedModel)]
     switched = not through or all(cls._can_set_attn_implementation() for cls in models)

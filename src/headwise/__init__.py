@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
     from headwise.names import HeadwiseError as HeadwiseError
+    from headwise.see import probes as probes
     from headwise.see.looking import look as look
+    from headwise.see.profile.files import load_profile as load_profile
+    from headwise.see.profile.profiler import profile as profile
     from headwise.see.record import Record as Record
     from headwise.see.saved import load_record as load_record
     from headwise.see.summary import summarise as summarise
@@ -35,10 +38,13 @@ _HOMES = {
     "Record": "headwise.see.record",
     "attend": "headwise.core.attention",
     "load": "headwise.hub.load",
+    "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
     "look": "headwise.see.looking",
     "masks": "headwise.core.masks",
     "nn": "headwise.nn",
+    "probes": "headwise.see.probes",
+    "profile": "headwise.see.profile.profiler",
     "summarise": "headwise.see.summary",
 }
 
@@ -49,10 +55,13 @@ __all__ = [
     "Record",
     "attend",
     "load",
+    "load_profile",
     "load_record",
     "look",
     "masks",
     "nn",
+    "probes",
+    "profile",
     "summarise",
 ]
 
@@ -62,11 +71,8 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'headwise' has no attribute {name!r}")
     module = importlib.import_module(home)
-    value = (
-        module
-        if home == f"headwise.{name}" or home == f"headwise.core.{name}"
-        else getattr(module, name)
-    )
+    itself = home in (f"headwise.{name}", f"headwise.core.{name}", f"headwise.see.{name}")
+    value = module if itself else getattr(module, name)
     globals()[name] = value
     return value
 

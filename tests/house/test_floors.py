@@ -13,9 +13,9 @@ FLOORS = (
     (("nn",), ("hub",)),
     (("see", "check", "cut"), ()),
     (("train", "lab"), ()),
-    (("show",), ("cli",)),
+    (("show",), ("cli",), ("__main__",)),
 )
-"""Bottom up; on a floor the second group may import the first, and rooms of a group each other not at all."""
+"""Bottom up; on a floor a group may import those before it, and rooms of a group each other not at all."""
 
 ROOMS = {
     room: (floor, place)

@@ -35,6 +35,9 @@ def main(folder: Path) -> None:
 
         with loaded.open(), tapped({layer: Tap((observe,))}):
             loaded.run(inputs)
+        table = hw.profile(loaded, torch.cat([inputs["input_ids"]] * 2), top=2, pool=3, positions=4)
+        seen |= {f"table {variable}": values.values for variable, values in table.items()}
+        seen["kv_group"] = table.kv_group.values
         gate = torch.linspace(-1, 1, 6)
         with loaded.open(), tapped({layer: Tap(gate=gate)}):
             gated = loaded.run({**inputs, "logits_to_keep": 0}).logits

@@ -73,6 +73,18 @@ def test_a_gate_over_all_heads(name: str, rank: int, seen: Path) -> None:
     np.testing.assert_allclose(mine["gated"], whole.numpy(), atol=5e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("name", SPLIT)
+def test_each_process_has_the_whole_profile(name: str, rank: int, seen: Path) -> None:
+    mine = np.load(seen / f"{name}.{rank}.npz")
+    rows = torch.cat([inputs_of(name)["input_ids"]] * 2)
+    table = hw.profile(hw.load(build(name)), rows, top=2, pool=3, positions=4)
+    assert np.isfinite(table.result_share).all()
+    for variable, values in table.items():
+        np.testing.assert_allclose(mine[f"table {variable}"], values, atol=1e-4, err_msg=variable)
+    np.testing.assert_array_equal(mine["kv_group"], table.kv_group)
+
+
 def test_a_model_in_one_process_is_not_split() -> None:
     layer = hw.load(build("llama")).anatomy.layers[0].module
     assert shard_of(layer, 6) is None

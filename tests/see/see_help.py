@@ -8,7 +8,7 @@ from tokenizers import decoders, models, pre_tokenizers
 
 import headwise as hw
 from headwise.see.record import Side
-from headwise.see.tokens import Token
+from headwise.see.texts.tokens import Token
 
 
 def byte_tokenizer() -> tokenizers.Tokenizer:

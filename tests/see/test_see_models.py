@@ -13,9 +13,9 @@ from headwise.hub.get import get
 from headwise.hub.tokenizer import read_tokenizer
 from headwise.names import TextError
 from headwise.see.telling import telling
-from headwise.see.tokens import tokenize, tokens_of_ids
+from headwise.see.texts.tokens import tokenize, tokens_of_ids
+from headwise.see.texts.words import to_words, words_of
 from headwise.see.wording import looks_of, places_of
-from headwise.see.words import to_words, words_of
 
 pytestmark = pytest.mark.models
 

@@ -18,9 +18,9 @@ from headwise.core.scores import mix
 from headwise.core.taps import Tap, tap_of, tapped
 from headwise.names import HeadError, LayerId, ModelError, OutputError, TextError
 from headwise.nn import EncoderDecoder, TransformerConfig
-from headwise.see import batches
 from headwise.see.looking import recording
 from headwise.see.record import verify
+from headwise.see.texts import batches
 
 TEXTS = ["the animal was tired", "它很累。", "x", "a longer text, of several words and signs!"]
 
@@ -46,7 +46,7 @@ def test_a_list_gives_what_each_text_gives_alone(kind: str, request: pytest.Fixt
 
 def test_lists_are_split_to_fit(bytes_model: hw.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """No batch holds more tokens than allowed, padding included; a long text goes alone."""
-    monkeypatch.setattr(batches, "_MOST_TOKENS", 20)
+    monkeypatch.setattr(batches, "MOST_TOKENS", 20)
     sizes = []
     run = hw.Model.run
 

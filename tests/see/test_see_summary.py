@@ -15,7 +15,7 @@ from headwise.names import LayerId, TextError
 from headwise.see.record import LayerRecord, Record
 from headwise.see.summary import DOES, summarise
 from headwise.see.telling import telling
-from headwise.see.tokens import Token
+from headwise.see.texts.tokens import Token
 from headwise.see.wording import looks_of, places_of
 
 Make = Callable[..., LayerRecord]

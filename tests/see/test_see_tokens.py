@@ -10,7 +10,7 @@ from see_help import byte_tokenizer, word_tokenizer
 import headwise as hw
 from headwise.hub.tokenizer import adapt
 from headwise.names import ModelError, TextError
-from headwise.see.tokens import Token, number_parts, tokenize, tokens_of_ids
+from headwise.see.texts.tokens import Token, number_parts, tokenize, tokens_of_ids
 
 BYTES = byte_tokenizer()
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from see_help import byte_tokenizer, side_of, word_tokenizer
 
 from headwise.names import TextError
-from headwise.see.tokens import Token, tokenize
-from headwise.see.words import Word, find_words, numbered, place_of, to_words, words_of
+from headwise.see.texts.tokens import Token, tokenize
+from headwise.see.texts.words import Word, find_words, numbered, place_of, to_words, words_of
 
 BYTES = byte_tokenizer()
 

@@ -14,7 +14,9 @@ from typing import Any
 import click
 
 from headwise import __version__
+from headwise.cli.doctor import doctor
 from headwise.cli.look import look
+from headwise.cli.profile import profile
 from headwise.names import HeadwiseError
 
 _INTERRUPTED = 130
@@ -27,6 +29,8 @@ def app() -> None:
 
 
 app.add_command(look)
+app.add_command(profile)
+app.add_command(doctor)
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -18,9 +18,9 @@ from headwise.see.looking import look
 from headwise.see.record import Record
 from headwise.see.summary import Cell, HeadSummary, summarise
 from headwise.see.telling import telling
-from headwise.see.tokens import tokenize
+from headwise.see.texts.tokens import tokenize
+from headwise.see.texts.words import RULE, find_words, numbered, place_of, to_words, words_of
 from headwise.see.wording import Place, looks_of, places_of
-from headwise.see.words import RULE, find_words, numbered, place_of, to_words, words_of
 from headwise.show.terminal import (
     Stack,
     WordRow,

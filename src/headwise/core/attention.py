@@ -1,9 +1,10 @@
 """attend: the one attention function everything in headwise passes.
 
 Nothing asked, it is scaled_dot_product_attention with the cheapest exact form of the mask: none, the kernel's
-own triangle, a chunked window (linear in the length), dense last. Asked for the pattern, or given a softcap or
-sinks, which no fused kernel has everywhere, it takes the explicit path, block by block of rows. Both paths
-give the same result; neither changes who may attend.
+own triangle, a chunked window (linear in the length), dense last; on the CPU, without gradients, the compiled
+kernel where that is faster (`plain`). Asked for the pattern, or given a softcap or sinks, which no fused kernel
+has everywhere, it takes the explicit path, block by block of rows. All paths give the same result; none
+changes who may attend.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from headwise.core import plain
 from headwise.core.bands import chunked
 from headwise.core.masks import Mask
 from headwise.core.masks import positions as positions_of
@@ -267,6 +269,10 @@ def _fused(
 ) -> Tensor:
     queries, keys = q.shape[-2], k.shape[-2]
     form = "full" if mask is None else mask.form(queries, keys, offset)
+    if bias is None and not dropout:
+        z = plain.attention(Scores(q, k, mask, scale, query_offset=offset), v, form)
+        if z is not None:
+            return z
     if bias is None and form in ("full", "causal"):
         return F.scaled_dot_product_attention(
             q,

@@ -8,15 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headwise.core.masks import Mask
+from headwise.core.sight import Sight, heads_of, sight_of
 
 BLOCK_CELLS = 1 << 20
 """How many cells of patterns a block may hold: 4 MiB in float32, which stays near the processor."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """Some rows of some heads of a pattern, over the keys that were asked about.
+
+    Attributes:
+        pattern: the rows.
+        logits: their scores less the largest of each row; large negative numbers where a key is not seen.
+        share: what the row sums to, where that is not 1: less with a sink, 0 where it may see nothing.
+    """
+
+    pattern: Float[Tensor, "batch head query key"]
+    logits: Float[Tensor, "batch head query key"]
+    share: Float[Tensor, "#batch #head query 1"] | None = None
+
+    @cached_property
+    def largest(self) -> Float[Tensor, "batch head query"]:
+        """The largest weight of each row."""
+        return largest(self.pattern)[..., 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +85,13 @@ class Scores:
         high = keys if ahead is None else min(keys, stop + self.query_offset + ahead)
         return slice(low, max(high, low + 1))
 
+    def sight(self, start: int, stop: int, keys: slice | None = None) -> Sight:
+        """Which keys (of all, or of a slice of them) each of the query rows start..stop may see."""
+        low, high, _ = (keys or slice(None)).indices(self.shape[3])
+        rows = range(start + self.query_offset, stop + self.query_offset)
+        ask = partial(self.allowed, start, stop)
+        return sight_of(self.mask, rows, slice(low, high), ask, self.q.device)
+
     def rows(
         self,
         start: int = 0,
@@ -74,22 +103,40 @@ class Scores:
 
         `keys` leaves out keys that none of the rows sees (`reach`), which changes no weight.
         """
-        _, num_heads, queries, num_keys = self.shape
-        stop = queries if stop is None else stop
-        first, last, _ = (heads or slice(None)).indices(num_heads)
-        low, high, _ = (keys or slice(None)).indices(num_keys)
+        stop = self.shape[2] if stop is None else stop
+        return self.tile(start, stop, self.sight(start, stop, keys), heads).pattern
+
+    def tile(self, start: int, stop: int, sight: Sight, heads: slice | None = None) -> Tile:
+        """Query rows start..stop of the pattern, of all heads or of a slice, over the keys of their sight.
+
+        A row that may see nothing, by the mask or a bias of -inf, is 0.
+        """
+        first, last, _ = (heads or slice(None)).indices(self.shape[1])
+        heads = slice(first, last)
+        logits = self._logits(start, stop, heads, sight.keys)
+        lowest = torch.finfo(logits.dtype).min / 2
+        for part, closed in sight.closed:
+            fill = lowest if self.bias is None else float("-inf")
+            logits[..., part].masked_fill_(heads_of(closed, heads), fill)
+        blind = None if sight.blind is None else heads_of(sight.blind, heads)
+        peak = largest(logits.detach())
+        if self.bias is not None:
+            blind = peak.isneginf()
+            logits, peak = logits.clamp_min(lowest), peak.clamp_min(lowest)
+        sink = None if self.sink is None else self.sink[heads, None, None].to(logits.dtype) - peak
+        return _softmax(logits.sub_(peak), blind, sink)
+
+    def _logits(self, start: int, stop: int, heads: slice, keys: slice) -> Tensor:
+        """Scores of some rows, heads and keys, as if every key were seen; its memory is the caller's."""
         dtype = torch.promote_types(self.q.dtype, torch.float32)
-        q = self.q[:, first:last, start:stop].to(dtype) * self.scale
-        scores = _per_group(q, self.k[:, :, low:high].to(dtype), first, num_heads)
+        q = self.q[:, heads, start:stop].to(dtype) * self.scale
+        scores = _per_group(q, self.k[:, :, keys].to(dtype), heads.start, self.shape[1])
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         if self.bias is not None:
-            scores = scores + _part(self.bias, first, last, start, stop)[..., low:high].to(dtype)
-        allowed = self.allowed(start, stop, keys)
-        if allowed is not None:
-            allowed = _part(allowed, first, last, 0, stop - start)
-        sink = None if self.sink is None else self.sink[first:last].to(dtype)
-        return _softmax(scores, allowed, sink, biased=self.bias is not None)
+            bias = self.bias[:, :, start:stop] if self.bias.shape[2] > 1 else self.bias
+            scores = scores + heads_of(bias, heads)[..., keys].to(dtype)
+        return scores
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Row ranges that cover all queries, each of at most BLOCK_CELLS cells over all heads (or of one row)."""
@@ -109,41 +156,35 @@ def mix(
     return grouped.view(batch, heads, queries, v.shape[-1])
 
 
+def largest(x: Float[Tensor, "*row key"]) -> Float[Tensor, "*row 1"]:
+    """The largest number of each row; 0 where there are no keys."""
+    return x.amax(-1, keepdim=True) if x.shape[-1] else x.new_zeros(*x.shape[:-1], 1)
+
+
 def _per_group(q: Tensor, k: Tensor, first: int, num_heads: int) -> Tensor:
     """q k^T where a run of query heads shares a KV head; q holds the heads from `first` on."""
     batch, heads, queries, dim = q.shape
     per_group = num_heads // k.shape[1]
-    if per_group == 1:
-        return q @ k[:, first : first + heads].transpose(-1, -2)
-    if heads == num_heads:
-        grouped = q.reshape(batch, k.shape[1], per_group * queries, dim) @ k.transpose(-1, -2)
-        return grouped.view(batch, heads, queries, k.shape[-2])
-    group = torch.arange(first, first + heads, device=q.device) // per_group
-    return q @ k[:, group].transpose(-1, -2)
+    if first % per_group or heads % per_group:
+        group = torch.arange(first, first + heads, device=q.device) // per_group
+        return q @ k[:, group].transpose(-1, -2)
+    k = k[:, first // per_group : (first + heads) // per_group].transpose(-1, -2)
+    grouped = q.reshape(batch, k.shape[1], per_group * queries, dim) @ k
+    return grouped.view(batch, heads, queries, k.shape[-1])
 
 
-def _part(x: Tensor, first: int, last: int, start: int, stop: int) -> Tensor:
-    """x[:, first:last, start:stop], axes of size 1 left to broadcast."""
-    x = x[:, first:last] if x.shape[1] > 1 else x
-    return x[:, :, start:stop] if x.shape[2] > 1 else x
-
-
-def _softmax(
-    scores: Tensor, allowed: Tensor | None, sink: Tensor | None, *, biased: bool
-) -> Tensor:
-    """The softmax of the allowed scores; a row without any, by the mask or a bias of -inf, is 0."""
-    blind = None
-    if allowed is not None:
-        blind = ~allowed.any(-1, keepdim=True)
-        scores = scores.masked_fill(~(allowed | blind), float("-inf"))
-    if biased:
-        scores, blind = open_rows(scores, blind)
+def _softmax(logits: Tensor, blind: Tensor | None, sink: Tensor | None) -> Tile:
+    """The pattern; a sink takes its share of each row, and blind rows have none."""
+    pattern = logits.softmax(-1)
+    if sink is None and blind is None:
+        return Tile(pattern, logits)
     if sink is None:
-        pattern = scores.softmax(-1)
+        share = pattern.new_ones(())
     else:
-        column = sink.view(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
-        pattern = torch.cat([scores, column], -1).softmax(-1)[..., :-1]
-    return pattern if blind is None else pattern.masked_fill(blind, 0.0)
+        share = (logits.logsumexp(-1, keepdim=True) - sink).sigmoid()
+    if blind is not None:
+        share = share.where(~blind, 0.0)
+    return Tile(pattern * share, logits, share)
 
 
 def open_rows(scores: Tensor, blind: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.core.scores import Scores
+from headwise.names import ConfigError, ShapeError
 
 __all__ = ["Block", "Path", "PatternFunction", "Statistics", "Wanted", "measure"]
 
@@ -87,6 +88,7 @@ class Statistics:
             a cell has no query.
         pooled_max: the largest weight in each cell.
         own: one number per row for each function of one's own.
+        path: which of the two implementations made them.
     """
 
     entropy: Float[Tensor, "batch head query"]
@@ -102,6 +104,7 @@ class Statistics:
     pooled: Float[Tensor, "batch head query_cell key_cell"] | None = None
     pooled_max: Float[Tensor, "batch head query_cell key_cell"] | None = None
     own: Mapping[str, Float[Tensor, "batch head query"]] = field(default_factory=dict)
+    path: Literal["kernel", "portable"] = "portable"
 
 
 def measure(
@@ -122,6 +125,37 @@ def measure(
         ConfigError: the kernel was insisted on and does not fit the call, and why.
         ShapeError: something wanted whose shape does not fit the call.
     """
-    from headwise.core import portable
+    from headwise.core import kernel, portable  # both are told in the words of this module
 
+    _check(scores, wanted)
+    if path not in ("auto", "kernel", "portable"):
+        raise ConfigError(f"path must be auto, kernel or portable, came {path!r}")
+    if path != "portable":
+        try:
+            return kernel.measure(scores, v, wanted)
+        except kernel.UnfitError as why:
+            if path == "kernel":
+                line = f"the kernel does not fit this call: {why}; leave path at auto"
+                raise ConfigError(line) from None
     return portable.measure(scores, v, wanted)
+
+
+def _check(scores: Scores, wanted: Wanted) -> None:
+    """The shapes of what is wanted, against those of the call."""
+    batch, _, queries, keys = scores.shape
+    for name, least in (("top", 0), ("apart", 0), ("pool", 0)):
+        if getattr(wanted, name) < least:
+            raise ShapeError(f"{name} must be at least {least}, came {getattr(wanted, name)}")
+    some = ("batch or 1", (1, batch))
+    for name, x, axes in (
+        ("probes", wanted.probes, (some, ("probe", None), ("query", (queries,)))),
+        ("eligible", wanted.eligible, (some, ("key", (keys,)))),
+        ("query_lengths", wanted.query_lengths, (("batch", (batch,)),)),
+        ("key_lengths", wanted.key_lengths, (("batch", (batch,)),)),
+    ):
+        if x is None:
+            continue
+        sizes = zip(axes, x.shape, strict=False)
+        if x.dim() != len(axes) or any(fit is not None and n not in fit for (_, fit), n in sizes):
+            form = ", ".join(a if fit is None else f"{a}={fit[-1]}" for a, fit in axes)
+            raise ShapeError(f"{name} must be [{form}], came {list(x.shape)}")

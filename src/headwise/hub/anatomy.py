@@ -1,8 +1,8 @@
 """Anatomy: which modules of a model are its attention layers, and what they are called.
 
-A layer is found by what its code does (it calls our MultiHeadAttention's attend, or transformers' attention
-interface, or writes attention out by hand), never by the model's family. Its id comes from its path: the first
-number is the layer, and the words around it say the stream where a model has more than one.
+A layer is found by what its code does (it calls our MultiHeadAttention's attend, transformers' attention interface
+or torch's multi_head_attention_forward, or writes attention out by hand), never by the model's family. Its id comes
+from its path: the first number is the layer, the words around it say the stream where a model has several.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from itertools import takewhile
 from torch import nn
 
 from headwise.hub.code import writes_attention
+from headwise.hub.torch_attention import is_torch_attention
 from headwise.names import LayerId, ModelError
 from headwise.nn import MultiHeadAttention
 
@@ -67,28 +68,32 @@ class Anatomy:
 
 
 def anatomy_of(model: nn.Module) -> Anatomy:
-    """Find the attention layers of a model of ours or of transformers.
+    """Find the attention layers of a model of ours, of transformers or of torch.nn.
 
     Raises:
-        ModelError: no module of the model passes attend or transformers' attention interface.
+        ModelError: no module of the model passes attend, transformers' attention interface or torch's.
     """
     found = {path: module for path, module in model.named_modules() if is_attention(module)}
-    by_hand = [path for path, module in found.items() if writes_attention(type(module))]
+    by_hand = [path for path, module in found.items() if by_itself(type(module))]
     outer = {path for path in by_hand if any(p != path and _within(p, path) for p in found)}
     hidden = {path: type(m).__name__ for path, m in model.named_modules() if hides(type(m))}
     hidden |= {path: type(found.pop(path)).__name__ for path in outer}  # what holds attention
+    said = _said(model)
     if not found:
         raise ModelError(
             f"{type(model).__name__} cannot be looked into: none of its modules goes through transformers' "
-            "attention interface or headwise.nn.MultiHeadAttention; use a model class of the newer style "
-            "(docs/models.md), or build its attention from headwise.nn"
+            "attention interface, headwise.nn.MultiHeadAttention or torch.nn.MultiheadAttention; use a model class "
+            "of the newer style (docs/models.md), or build its attention from headwise.nn or torch.nn"
         )
-    names = _stream_names([*found, *hidden])
+    spoken = {path: said.get(path, path) for path in found}
+    if len(set(spoken.values())) < len(found):  # words that something else has for its path
+        spoken = {path: path for path in found}
+    names = _stream_names([*spoken.values(), *hidden])
     paths: dict[str, list[str]] = defaultdict(list)
-    for path in found:
+    for path in spoken.values():
         paths[names[_template(path)]].append(path)
     ids = {path: id for stream in paths for path, id in _layer_ids(stream, paths[stream])}
-    layers = tuple(Layer(ids[path], path, module) for path, module in found.items())
+    layers = tuple(Layer(ids[spoken[path]], path, module) for path, module in found.items())
     return Anatomy(layers, hidden)
 
 
@@ -99,7 +104,14 @@ def is_attention(module: nn.Module) -> bool:
 
 def attends(cls: type) -> bool:
     """Whether modules of this class compute attention in a way we can see."""
-    return issubclass(cls, MultiHeadAttention) or routes(cls) or writes_attention(cls)
+    ours = issubclass(cls, MultiHeadAttention) or is_torch_attention(cls)
+    return ours or routes(cls) or writes_attention(cls)
+
+
+def by_itself(cls: type) -> bool:
+    """Whether modules of this class write attention out by hand, in a way that can be followed."""
+    ours = issubclass(cls, MultiHeadAttention) or is_torch_attention(cls)
+    return not ours and not routes(cls) and writes_attention(cls)
 
 
 def routes(cls: type) -> bool:
@@ -136,12 +148,39 @@ def _within(path: str, outer: str) -> bool:
     return not outer or path.startswith(f"{outer}.")
 
 
+def _said(model: nn.Module) -> dict[str, str]:
+    """Paths within torch's stacks in words that tell the stream, where the paths themselves need not.
+
+    The one nn.TransformerEncoder and the one nn.TransformerDecoder of a model are its encoder and decoder,
+    and what torch names multihead_attn is a decoder layer's cross-attention.
+    """
+    modules = dict(model.named_modules())
+    said: dict[str, str] = {}
+    for kind, name in ((nn.TransformerEncoder, "encoder"), (nn.TransformerDecoder, "decoder")):
+        stacks = [path for path, module in modules.items() if isinstance(module, kind)]
+        if len(stacks) == 1:
+            start = f"{stacks[0]}." if stacks[0] else ""
+            inside = [path for path in modules if path.startswith(start)]
+            said |= {path: f"{name}.{path[len(start) :]}" for path in inside}
+    for path, module in modules.items():
+        if isinstance(module, nn.TransformerDecoderLayer):
+            cross = f"{path}.multihead_attn".lstrip(".")
+            said[cross] = said.get(cross, cross).replace("multihead_attn", "cross_attn")
+    return said
+
+
 def _stream_names(found: Collection[str]) -> dict[str, str]:
     """A short name for each kind of path: "" alone, else encoder, decoder, cross or the tower's name."""
     templates = list(dict.fromkeys(_template(path) for path in found))
     if len(templates) == 1:
         return {templates[0]: ""}
-    return {template: _stream_name(template, templates) for template in templates}
+    names = {template: _stream_name(template, templates) for template in templates}
+    numbered = {names[template] for template in templates if "#" in template}
+    for template, name in names.items():
+        if "#" not in template and name in numbered and name in template.split("."):
+            after = template.split(".")[template.split(".").index(name) + 1 :]
+            names[template] = "_".join([name, *after[:1]])  # no layer of the tower: what pools it
+    return names
 
 
 def _stream_name(template: str, templates: list[str]) -> str:

@@ -18,17 +18,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headwise.hub.anatomy import Anatomy, anatomy_of, routes
+from headwise.hub.anatomy import Anatomy, anatomy_of, by_itself
+from headwise.hub.calling import arguments_for, takes_target
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
 from headwise.hub.report import say
 from headwise.hub.spread import device_of, move
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
+from headwise.hub.torch_attention import is_torch_attention, opened
 from headwise.hub.written_out import followed
 from headwise.names import ConfigError, ModelError
 from headwise.nn import (
     Decoder,
-    EncoderDecoder,
     MultiHeadAttention,
     config_from,
     known_family,
@@ -63,8 +64,8 @@ class Model:
     @property
     def encoder_decoder(self) -> bool:
         """Whether the model reads one text and writes another."""
-        if isinstance(self.module, EncoderDecoder):
-            return True
+        if not self.foreign:
+            return takes_target(self.module, self.anatomy.streams)
         return bool(getattr(getattr(self.module, "config", None), "is_encoder_decoder", False))
 
     @contextmanager
@@ -73,12 +74,15 @@ class Model:
         others = [
             m.module for m in self.anatomy.layers if not isinstance(m.module, MultiHeadAttention)
         ]
-        by_hand = [module for module in others if not routes(type(module))]
+        of_torch = [module for module in others if is_torch_attention(type(module))]
+        by_hand = [module for module in others if by_itself(type(module))]
         with ExitStack() as stack:
-            if len(by_hand) < len(others):
+            if len(of_torch) + len(by_hand) < len(others):
                 from headwise.hub.bridge import routed
 
                 stack.enter_context(routed(self.module))
+            if of_torch:
+                stack.enter_context(opened(self.module))
             if by_hand:
                 stack.enter_context(followed(by_hand))
             yield
@@ -89,7 +93,7 @@ class Model:
         What is not needed to look (logits, a cache) is not made where the module can leave it out.
         """
         inputs = {k: _to(v, self.device) for k, v in inputs.items()}
-        arguments = inputs if self.foreign else _our_arguments(self.module, inputs)
+        arguments = inputs if self.foreign else arguments_for(self.module, inputs)
         if self.foreign:
             takes = inspect.signature(self.module.forward).parameters
             frugal = {"use_cache": False, "logits_to_keep": 1}
@@ -111,7 +115,7 @@ def load(
 
     Args:
         name: a catalogue name ("smollm2"), a folder, a .gguf file or a hub id; or a module: one of
-            transformers, or any that uses headwise.nn.MultiHeadAttention.
+            transformers, or any that uses headwise.nn.MultiHeadAttention or torch.nn.MultiheadAttention.
         device: where to put it; None = the CPU for a name, where it is for a module.
         dtype: for instance "bfloat16"; None = as saved.
         tokenizer: for a module: a tokenizers.Tokenizer or one of transformers.
@@ -226,35 +230,6 @@ def _hushed(logging: Any) -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
-
-
-def _our_arguments(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs under the names of our blocks; a module of one's own is given those it takes."""
-    ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
-    target, target_mask = inputs.get("decoder_input_ids"), inputs.get("decoder_attention_mask")
-    hidden = None if mask is None else mask == 0
-    ours: dict[str, Any] = {"key_padding_mask": hidden, "token_types": inputs.get("token_type_ids")}
-    if isinstance(module, EncoderDecoder):
-        ours = {
-            "source_padding_mask": hidden,
-            "target_padding_mask": None if target_mask is None else target_mask == 0,
-        }
-        return {"source_ids": ids, "target_ids": target, **_given(ours)}
-    names = list(inspect.signature(module.forward).parameters)
-    if not names:
-        raise ModelError(f"{type(module).__name__}.forward takes no token ids")
-    by_name = {k: v for k, v in inputs.items() if k in names}
-    hides = "key_padding_mask" in names or "attention_mask" in names
-    if hidden is not None and bool(hidden.any()) and not hides:
-        raise ModelError(
-            f"{type(module).__name__}.forward takes no key_padding_mask, so it cannot read texts of "
-            "unequal lengths at once; look at one text at a time"
-        )
-    return {names[0]: ids, **{k: v for k, v in _given(ours).items() if k in names}, **by_name}
-
-
-def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _to(value: Any, device: torch.device) -> Any:

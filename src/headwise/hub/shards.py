@@ -17,7 +17,16 @@ from torch import Tensor, nn
 
 from headwise.core.scores import Scores
 
-__all__ = ["Shard", "global_heads", "local_gate", "shard_of", "whole"]
+__all__ = [
+    "Shard",
+    "global_heads",
+    "is_split",
+    "local_gate",
+    "local_part",
+    "num_kv_heads",
+    "shard_of",
+    "whole",
+]
 
 _HEADS = (
     "num_attention_heads",
@@ -70,9 +79,8 @@ def whole(module: nn.Module, scores: Scores, v: Tensor, z: Tensor) -> tuple[Scor
     shard = shard_of(module, scores.shape[1])
     if shard is None:
         return scores, v, z
-    heads, kv_heads = scores.shape[1], scores.k.shape[1]
     k = scores.k
-    if kv_heads == heads or _share(module, kv_heads, _KV_HEADS) is not None:
+    if num_kv_heads(module, scores) != k.shape[1]:
         k, v = shard.gather(k), shard.gather(v)
     bias, sink = scores.bias, scores.sink
     if bias is not None and bias.shape[1] > 1:
@@ -81,6 +89,30 @@ def whole(module: nn.Module, scores: Scores, v: Tensor, z: Tensor) -> tuple[Scor
         sink = shard.gather(sink, 0)
     full = replace(scores, q=shard.gather(scores.q), k=k, bias=bias, sink=sink)
     return full, v, shard.gather(z)
+
+
+def num_kv_heads(module: nn.Module, scores: Scores) -> int:
+    """How many KV heads the layer has in all processes; where each has all of them, they are not split."""
+    heads, kv_heads = scores.shape[1], scores.k.shape[1]
+    shard = shard_of(module, heads)
+    if shard is None:
+        return kv_heads
+    split = kv_heads == heads or _share(module, kv_heads, _KV_HEADS) is not None
+    return kv_heads * shard.size if split else kv_heads
+
+
+def is_split(model: nn.Module) -> bool:
+    """Whether a tensor parallel plan shares this model out among processes, which must then run it together."""
+    return any(True for _ in _splits(model))
+
+
+def local_part(weight: Tensor, axis: int, size: int) -> Tensor:
+    """Of a weight that a plan may have split, this process's part, or all of it where a part is not `size` long."""
+    part: Tensor = weight.to_local() if hasattr(weight, "to_local") else weight
+    if part.shape[axis] == size or part is weight:
+        return part
+    full: Tensor = weight.full_tensor()  # type: ignore[attr-defined]  # of DTensor
+    return full
 
 
 def local_gate(module: nn.Module, gate: Tensor | None, heads: int) -> Tensor | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,8 +18,8 @@ from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.hub.shards import whole
 from headwise.names import LayerId, ModelError, TextError
-from headwise.see.batches import Batch, batches_of, from_inputs
 from headwise.see.record import LayerRecord, Record, verify
+from headwise.see.texts.batches import Batch, batches_of, from_inputs
 
 Progress = Callable[[int, int], None]
 T = TypeVar("T", Mask, Tensor)
@@ -103,15 +103,9 @@ class Recorder:
 
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
             scores, v, z = whole(layer.module, scores, v, z)
-            id = layer.id
-            while id in self.parts[0]:
-                id = LayerId(id.stream, id.layer + 1)
+            id = run_id(layer, self.parts[0])
             self.runs += 1
-            if scores.shape[0] != self.batch.size:
-                raise ModelError(
-                    f"layer {id} splits the batch of {self.batch.size} into {scores.shape[0]}; "
-                    "models that attend within windows of an image cannot be looked into yet"
-                )
+            refuse_split(id, scores, self.batch)
             for i, part in enumerate(self.parts):
                 part[id] = self._cut(id, i, scores, v, z)
             if self.progress is not None:
@@ -161,6 +155,33 @@ class Recorder:
         return made
 
 
+def run_id(layer: Layer, done: Container[LayerId]) -> LayerId:
+    """The id of this run of a layer: the next free one where it runs again in the pass (shared layers)."""
+    id = layer.id
+    while id in done:
+        id = LayerId(id.stream, id.layer + 1)
+    return id
+
+
+def refuse_split(id: LayerId, scores: Scores, batch: Batch) -> None:
+    """Raise ModelError where a layer attends within parts of a text."""
+    if scores.shape[0] != batch.size:
+        raise ModelError(
+            f"layer {id} splits the batch of {batch.size} into {scores.shape[0]}; "
+            "ids must be read as [batch, position] (torch.nn reads so with batch_first=True), and "
+            "models that attend within windows of an image cannot be looked into yet"
+        )
+
+
+def refuse_silence(model: Model, runs: int) -> None:
+    """Raise ModelError where no attention layer ran."""
+    if not runs:
+        raise ModelError(
+            f"no head of {model.name} fired: its attention layers ({len(model.anatomy.layers)} found) "
+            "did not run on this input"
+        )
+
+
 @contextmanager
 def recording(model: Model, batch: Batch, progress: Progress | None = None) -> Iterator[Recorder]:
     """Record every attention layer that runs within the `with`."""
@@ -176,11 +197,7 @@ def recording(model: Model, batch: Batch, progress: Progress | None = None) -> I
 def _look_at(model: Model, batch: Batch, progress: Progress | None) -> list[Record]:
     with recording(model, batch, progress) as recorder:
         model.run(batch.inputs)
-    if not recorder.runs:
-        raise ModelError(
-            f"no head of {model.name} fired: its attention layers ({len(model.anatomy.layers)} found) "
-            "did not run on this input"
-        )
+    refuse_silence(model, recorder.runs)
     streams = model.anatomy.streams
     order = sorted(recorder.parts[0], key=lambda id: (streams.index(id.stream), id.layer))
     return [Record(model.name, {id: part[id] for id in order}) for part in recorder.parts]

@@ -8,7 +8,7 @@ recomputed from these are from the ones the model itself made, at worst.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,11 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from headwise.core.scores import Scores, mix
+from headwise.core.scores import Scores
+from headwise.core.streaming import Wanted, measure
 from headwise.names import HeadError, HeadId, LayerId
-from headwise.see.tokens import Token
-from headwise.see.words import RULE, Word, to_words, words_of
+from headwise.see.texts.tokens import Token
+from headwise.see.texts.words import RULE, Word, to_words, words_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -218,11 +219,7 @@ class Record:
 
 def verify(scores: Scores, v: torch.Tensor, z: torch.Tensor) -> float:
     """Largest difference of the head outputs recomputed from `scores` from the actual z."""
-    worst = torch.zeros((), dtype=torch.float32, device=z.device)
-    with torch.no_grad():
-        for start, stop in scores.blocks():
-            keys = scores.reach(start, stop)
-            rows = scores.rows(start, stop, keys=keys)
-            off = mix(rows, v[:, :, keys].to(rows.dtype)) - z[:, :, start:stop].to(rows.dtype)
-            worst = torch.maximum(worst, off.abs().max().float())
-    return float(worst)
+    wide = torch.promote_types(z.dtype, torch.float32)
+    exact = replace(scores, q=scores.q.to(wide), k=scores.k.to(wide))
+    recomputed, _ = measure(exact, v.to(wide), Wanted())
+    return float((recomputed - z).abs().max())

@@ -19,7 +19,7 @@ from headwise.core.scores import Scores
 from headwise.files import replacing
 from headwise.names import LayerId, ModelError
 from headwise.see.record import LayerRecord, Record, Side
-from headwise.see.tokens import Token
+from headwise.see.texts.tokens import Token
 
 _VERSION = 1
 

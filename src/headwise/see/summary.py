@@ -10,11 +10,15 @@ see, or "other".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headwise.core import masks
+from headwise.core.scores import Scores
+from headwise.core.streaming import Statistics, Wanted, measure
 from headwise.names import HeadId
 from headwise.see.record import LayerRecord, Record, Side
 
@@ -97,32 +101,64 @@ def targets(layer: LayerRecord) -> dict[str, Tensor]:
 
 
 def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:
-    scores = layer.scores
-    device = scores.q.device
-    named = {rule: key.to(device) for rule, key in targets(layer).items()}
-    telling_keys = _telling_keys(layer.keys).to(device)
-    sums = torch.zeros(len(RULES) + 1, layer.num_heads, device=device)
-    counts = torch.zeros(len(RULES) + 1, device=device)
-    best: list[Tensor] = []
-    far = FAR if scores.shape[3] > FAR + 1 else 1
-    with torch.no_grad():
-        for start, stop in scores.blocks():
-            keys = scores.reach(start, stop)
-            pattern = scores.rows(start, stop, keys=keys)[0]
-            allowed = scores.allowed(start, stop, keys)
-            _add_masses(pattern, named, start, keys.start, sums, counts)
-            _add_entropy(pattern, allowed, sums, counts)
-            best.append(_best_cells(pattern, telling_keys[keys], start, keys.start, top, far))
-    means = (sums / counts.clamp_min(1)[:, None]).cpu()
-    cells = torch.cat(best, 1).cpu()
+    scores = _from_the_start(layer.scores)
+    probes = _apart(torch.stack([targets(layer)[rule] for rule in RULES])).to(scores.q.device)
+    wanted = Wanted(
+        probes=probes[None],
+        top=max(1, top),
+        eligible=_telling_keys(layer.keys)[None].to(scores.q.device),
+        apart=FAR if scores.shape[3] > FAR + 1 else 1,
+    )
+    no_values = scores.k[..., :0]
+    found = measure(scores, no_values, wanted)[1]
+    assert found.mass is not None
+    means = found.mass[0].sum(-1) / (probes >= 0).sum(-1).clamp_min(1)
+    evenness = _evenness(found)
+    strongest = _strongest(found, top)
     for head in range(layer.num_heads):
-        masses = {rule: float(means[i, head]) for i, rule in enumerate(RULES)}
-        does, mass = _verdict(masses, float(means[-1, head]))
-        order = cells[head, :, 2].argsort(descending=True)[:top]
-        strongest = tuple(
-            Cell(int(q), int(k), float(w)) for q, k, w in cells[head, order].tolist() if w > 0
-        )
-        yield HeadSummary(layer.id.head(head), layer.kv_group(head), does, mass, masses, strongest)
+        masses = dict(zip(RULES, means[head].tolist(), strict=True))
+        does, mass = _verdict(masses, float(evenness[head]))
+        id, group = layer.id.head(head), layer.kv_group(head)
+        yield HeadSummary(id, group, does, mass, masses, strongest[head])
+
+
+def _from_the_start(scores: Scores) -> Scores:
+    """The same scores with the first query at the first key: a text and the one it looks at both start at 0."""
+    if scores.query_offset == 0:
+        return scores
+    mask = scores.mask
+    if mask is not None:
+        dense = mask.dense(*scores.shape[2:], scores.query_offset, scores.q.device)
+        mask = masks.tensor(dense)
+    return replace(scores, mask=mask, query_offset=0)
+
+
+def _apart(keys: Int[Tensor, "rule query"]) -> Int[Tensor, "rule query"]:
+    """The key each rule names for each query, -1 where another rule names the same."""
+    shared = (keys[:, None] == keys[None]).sum(1) > 1
+    return keys.where(~shared, -1)
+
+
+def _evenness(found: Statistics) -> Float[Tensor, " head"]:
+    """Mean entropy as a share of the log of what a row may see, over rows that see two or more."""
+    visible = found.visible[0].amax(0)
+    some = visible >= 2
+    share = found.entropy[0] / visible.clamp_min(2).log()
+    return (share * some).sum(-1) / some.sum().clamp_min(1)
+
+
+def _strongest(found: Statistics, top: int) -> list[tuple[Cell, ...]]:
+    """The strongest cells of each head: they are among the strongest of their rows."""
+    assert found.top_keys is not None
+    assert found.top_weights is not None
+    per_row = found.top_keys.shape[-1]
+    every = found.top_weights[0].flatten(1)
+    weights, at = every.topk(min(top, every.shape[1]), dim=1)
+    keys = found.top_keys[0].flatten(1).gather(1, at)
+    return [
+        tuple(Cell(int(i) // per_row, int(key), weight) for i, key, weight in head if weight > 0)
+        for head in torch.stack([at.double(), keys.double(), weights.double()], -1).tolist()
+    ]
 
 
 def _verdict(masses: dict[str, float], evenness: float) -> tuple[str, float]:
@@ -134,65 +170,12 @@ def _verdict(masses: dict[str, float], evenness: float) -> tuple[str, float]:
     return "other", max(0.0, 1.0 - sum(masses.values()))
 
 
-def _add_masses(
-    pattern: Tensor,
-    named: dict[str, Tensor],
-    start: int,
-    low: int,
-    sums: Tensor,
-    counts: Tensor,
-) -> None:
-    """Add the attention under each rule, over queries where the rule's key is no other rule's.
-
-    The block holds the keys from `low` on; a key outside it is not seen, and has no mass.
-    """
-    rows = torch.arange(start, start + pattern.shape[1], device=pattern.device)
-    for i, rule in enumerate(RULES):
-        key = named[rule][rows]
-        apart = key >= 0
-        for other in RULES:
-            if other != rule:
-                apart &= named[other][rows] != key
-        held = (key >= low) & (key < low + pattern.shape[2])
-        index = (key - low).clamp(0, pattern.shape[2] - 1)
-        index = index[None, :, None].expand(pattern.shape[0], -1, 1)
-        mass = pattern.gather(2, index)[..., 0] * (apart & held)
-        sums[i] += mass.sum(1)
-        counts[i] += apart.sum()
-
-
-def _add_entropy(pattern: Tensor, allowed: Tensor | None, sums: Tensor, counts: Tensor) -> None:
-    """Add each row's entropy as a share of the log of what it may see, over rows that see two or more."""
-    if allowed is None:
-        visible = pattern.new_full((pattern.shape[1],), pattern.shape[2])
-    else:
-        visible = allowed[0].sum(-1).to(pattern.dtype).amax(0)
-    some = visible >= 2
-    entropy = torch.special.entr(pattern).sum(-1) / visible.clamp_min(2).log()
-    sums[-1] += (entropy * some).sum(1)
-    counts[-1] += some.sum()
-
-
-def _best_cells(
-    pattern: Tensor, telling_keys: Tensor, start: int, low: int, top: int, far: int
-) -> Tensor:
-    """The strongest telling cells of a block of rows, [head, top, (query, key, weight)]."""
-    _, rows, keys = pattern.shape
-    q = torch.arange(start, start + rows, device=pattern.device)[:, None]
-    k = torch.arange(low, low + keys, device=pattern.device)
-    apart = (q - k).abs() >= far
-    worth = pattern * telling_keys * apart
-    weight, at = worth.flatten(1).topk(min(top, rows * keys), dim=1)
-    query = at.div(keys, rounding_mode="floor") + start
-    return torch.stack([query.double(), (at % keys + low).double(), weight.double()], -1)
-
-
-def _telling_keys(side: Side) -> Tensor:
-    """1 for tokens of letters or digits and for positions, 0 for special tokens, punctuation and the first."""
+def _telling_keys(side: Side) -> Bool[Tensor, " key"]:
+    """True for tokens of letters or digits and for positions, not for special tokens, punctuation and the first."""
     letters = [
         token.id < 0 or (not token.special and any(c.isalnum() for c in token.text))
         for token in side.tokens
     ]
     if letters:
         letters[0] = False
-    return torch.tensor(letters, dtype=torch.float32)
+    return torch.tensor(letters, dtype=torch.bool)

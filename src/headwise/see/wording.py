@@ -8,7 +8,7 @@ import torch
 
 from headwise.names import HeadId, TextError
 from headwise.see.record import LayerRecord, Record, Side
-from headwise.see.words import Word, find_words, numbered, to_words
+from headwise.see.texts.words import Word, find_words, numbered, to_words
 
 
 @dataclass(frozen=True)

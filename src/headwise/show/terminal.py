@@ -21,7 +21,16 @@ from headwise.show.palette import terminal_shade
 from headwise.show.terminal_grid import head_grid
 from headwise.show.terminal_map import head_map, paint
 
-__all__ = ["Stack", "WordRow", "head_grid", "head_map", "headline", "seen_by", "word_table"]
+__all__ = [
+    "Stack",
+    "WordRow",
+    "head_grid",
+    "head_map",
+    "headline",
+    "seen_by",
+    "stack_words",
+    "word_table",
+]
 
 _BAR = 10
 _LEAST = 0.005
@@ -70,7 +79,7 @@ def headline(
         width: cells of a line.
         max_lines: lines the tokens may take; `…` stands for the rest.
     """
-    first = [Text(f"{one_line(model)}:")] + [Text(_stack_words(stack)) for stack in stacks]
+    first = [Text(f"{one_line(model)}:")] + [Text(stack_words(stack)) for stack in stacks]
     count = f"{len(tokens)} token{'' if len(tokens) == 1 else 's'}:"
     pieces = [Text(count)] + [Text(one_line(token)) for token in tokens]
     shown = flow(pieces, width - 2)
@@ -173,7 +182,8 @@ def _bar(weight: float, size: int, colour: bool) -> Text:
     return paint(" " * full, terminal_shade(2)).append_text(Text(" " * (size - full)))
 
 
-def _stack_words(stack: Stack) -> str:
+def stack_words(stack: Stack) -> str:
+    """Its name, layers x heads, and KV heads where they are fewer."""
     words = f"{stack.num_layers} layers x {stack.num_heads} heads"
     if stack.num_kv_heads != stack.num_heads:
         words += f" ({stack.num_kv_heads} KV heads)"

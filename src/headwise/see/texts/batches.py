@@ -14,12 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headwise.hub.calling import PADDING, TARGET_PADDING, batch_axis, standard_names, takes
 from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
 from headwise.see.record import Side
-from headwise.see.tokens import Token, tokenize, tokens_of_ids
+from headwise.see.texts.tokens import Token, tokenize, tokens_of_ids
 
-_MOST_TOKENS = 4096
+MOST_TOKENS = 4096
 """How many tokens, padding included, one batch may hold (one text may always be longer)."""
 
 _PER_TOKEN = ("input_ids", "token_type_ids", "mm_token_type_ids")
@@ -39,7 +40,8 @@ class Batch:
     """What the model is called with, and for each text the tokens of its sources and targets.
 
     `sources` and `targets` hold for each text its tokens, `source_keep` and `target_keep` which positions of the
-    padded row they are at. Targets are None outside encoder-decoders.
+    padded row they are at. Targets are None outside encoder-decoders. Where rows are parts of longer texts,
+    `begun` says how many texts begin here (None = as many as rows); `skipped` how many empty ones were left out.
     """
 
     inputs: Mapping[str, Any]
@@ -48,11 +50,23 @@ class Batch:
     source_keep: Sequence[Tensor | None]
     targets: Sequence[Side] | None = None
     target_keep: Sequence[Tensor] | None = None
+    begun: int | None = None
+    skipped: int = 0
     _numbered: dict[tuple[str, int], Side] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int | None:
+        """How many tokens it holds, of sources and targets, padding left out; None where it has none."""
+        sides = [*self.sources, *(self.targets or ())]
+        if all(side is None for side in sides):
+            return None
+        return sum(len(side.tokens) for side in sides if side is not None)
 
     def side(self, stream: str, i: int, length: int, *, looks: bool) -> tuple[Side, Tensor]:
         """The side of text i in this stream, and which of `length` positions are its real tokens."""
         found, keep = self._text_of(stream, i, looks=looks)
+        if keep is not None and not bool(keep[length:].any()):
+            keep = keep[:length]  # torch cuts off what is padding in every row
         if found is None or keep is None or len(keep) != length:
             return self._positions(stream, length), torch.ones(length, dtype=torch.bool)
         return found, keep
@@ -80,6 +94,24 @@ def batches_of(
     model: Model, texts: Sequence[str], targets: Sequence[str] | None
 ) -> Iterator[Batch]:
     """The texts in order, as many at a time as fit."""
+    check_reads_text(model)
+    sides = [_side(model, text) for text in texts]
+    goals = None if targets is None else [_side(model, text) for text in targets]
+    start = 0
+    for stop in range(1, len(sides) + 1):
+        longest = max(len(side.tokens) for side in sides[start : stop + 1])
+        if stop == len(sides) or longest * (stop + 1 - start) > MOST_TOKENS:
+            part = None if goals is None else goals[start:stop]
+            yield padded(model, sides[start:stop], part)
+            start = stop
+
+
+def check_reads_text(model: Model) -> None:
+    """Refuse a model that reads no text, or has no tokenizer to read it with.
+
+    Raises:
+        ModelError: it reads something else, or has no tokenizer.
+    """
     reads = getattr(model.module, "main_input_name", "input_ids")
     if reads != "input_ids":
         raise ModelError(
@@ -89,15 +121,6 @@ def batches_of(
         raise ModelError(
             f"{model.name} has no tokenizer; load(module, tokenizer=...) or pass a batch of input_ids"
         )
-    sides = [_side(model, text) for text in texts]
-    goals = None if targets is None else [_side(model, text) for text in targets]
-    start = 0
-    for stop in range(1, len(sides) + 1):
-        longest = max(len(side.tokens) for side in sides[start : stop + 1])
-        if stop == len(sides) or longest * (stop + 1 - start) > _MOST_TOKENS:
-            part = None if goals is None else goals[start:stop]
-            yield _padded(model, sides[start:stop], part)
-            start = stop
 
 
 def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:
@@ -106,6 +129,10 @@ def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:
     The names of our own blocks' arguments serve as well.
     """
     inputs = {_OTHER_NAMES.get(name, name): value for name, value in inputs.items()}
+    if not model.foreign:
+        inputs = standard_names(model.module, inputs, model.encoder_decoder)
+        if "input_ids" not in inputs:
+            return _of_vectors(model, inputs)
     ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
     _check_ids(ids, mask)
     if ids is None or "position_ids" in inputs:
@@ -158,7 +185,8 @@ def _side_of_ids(model: Model, ids: Tensor) -> Side:
     return Side(*tokens_of_ids(model.tokenizer, ids.tolist()))
 
 
-def _padded(model: Model, sides: Sequence[Side], targets: Sequence[Side] | None) -> Batch:
+def padded(model: Model, sides: Sequence[Side], targets: Sequence[Side] | None) -> Batch:
+    """One batch of these texts, padded on the right."""
     ids, keep = _rows(sides)
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": keep.long()}
     batch = Batch(inputs, len(sides), sides, list(keep))
@@ -197,6 +225,41 @@ def _as_given(model: Model, inputs: Mapping[str, Any]) -> Batch:
         sides = [_side_of_ids(model, row[kept]) for row, kept in zip(ids, real, strict=True)]
         keep = list(real.cpu())
     return _with_target(model, Batch(inputs, size, sides, keep))
+
+
+def _of_vectors(model: Model, inputs: Mapping[str, Any]) -> Batch:
+    """A batch of vectors of a module of one's own: its positions that are no padding are the tokens, numbered."""
+    names = takes(model.module)
+    x = inputs.get(names[0]) if names else None
+    if not isinstance(x, Tensor):
+        return _as_given(model, inputs)
+    axis = batch_axis(model.module, x)
+    size = 1 if axis is None else int(x.shape[axis])
+    paddings = PADDING if model.encoder_decoder else (*PADDING, *TARGET_PADDING)
+    sources = _positions_of(x, axis, [inputs.get(name) for name in paddings])
+    if not all(bool(row.any()) for row in sources[1]):
+        raise TextError("a row of the batch is all padding; leave it out")
+    if not model.encoder_decoder or not isinstance(y := inputs.get(names[1]), Tensor):
+        return Batch(inputs, size, *sources)
+    targets = _positions_of(y, axis, [inputs.get(name) for name in TARGET_PADDING])
+    return Batch(inputs, size, *sources, *targets)
+
+
+def _positions_of(
+    x: Tensor, axis: int | None, paddings: Sequence[Any]
+) -> tuple[list[Side], list[Tensor]]:
+    """For each sequence its positions that are no padding, numbered as in x, and which these are."""
+    size, length = (1, x.shape[0]) if axis is None else (x.shape[axis], x.shape[1 - axis])
+    keep = torch.ones(size, length, dtype=torch.bool)
+    hidden = next((mask for mask in paddings if mask is not None), None)
+    if isinstance(hidden, Tensor) and hidden.numel() == keep.numel():
+        hidden = hidden if hidden.dtype is torch.bool else hidden.isneginf()
+        keep = ~hidden.cpu().view(size, length)
+    tokens = [Token(-1, str(i), 0, 0, special=True) for i in range(length)]
+    sides = [
+        Side("", tuple(t for t, real in zip(tokens, row, strict=True) if real)) for row in keep
+    ]
+    return sides, list(keep)
 
 
 def _with_target(model: Model, batch: Batch) -> Batch:

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.names import TextError
-from headwise.see.tokens import Token
+from headwise.see.texts.tokens import Token
 
 RULE = "to a word: the sum over its tokens; from a word: their mean"
 

@@ -1,0 +1,130 @@
+"""headwise profile: what every head does over a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from headwise.see.texts.corpus import Corpus
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for on the command line."""
+
+    corpus: Corpus
+    targets: Corpus | None
+    model: str
+    probes: tuple[str, ...]
+    context: int | None
+    pool: int
+    out: Path | None
+    resume: bool
+    device: str | None
+    dtype: str | None
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "-m",
+    "--model",
+    default="smollm2",
+    show_default=True,
+    help="A known name, a hub id, a folder or a .gguf file.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write the results: .nc (everything), .json, .csv or .parquet (one row per head).",
+)
+@click.option("--lines", is_flag=True, help="Plain text: each line is a text, not the whole file.")
+@click.option("--field", metavar="NAME", help="JSON lines: the field that holds the text [text].")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Read at most N texts.")
+@click.option(
+    "--target",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="For an encoder-decoder: a file with what its decoder reads for each text.",
+)
+@click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    metavar="NAME",
+    help="Score this probe, for instance previous or induction; repeatable. [all built-in]",
+)
+@click.option(
+    "--context",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Cut longer texts into pieces of at most N tokens. [what the model reads]",
+)
+@click.option(
+    "--pool",
+    default=32,
+    show_default=True,
+    type=click.IntRange(0, 256),
+    help="Cells per side of the pooled maps; 0 leaves them out.",
+)
+@click.option("--resume", is_flag=True, help="Go on where a run with this --out was stopped.")
+@click.option("--device", help="Where to run, for instance cpu, cuda or mps.")
+@click.option("--dtype", help="float32, bfloat16 or float16.")
+def profile(
+    files: tuple[Path, ...],
+    model: str,
+    out: Path | None,
+    lines: bool,
+    field: str | None,
+    limit: int | None,
+    target: Path | None,
+    probes: tuple[str, ...],
+    context: int | None,
+    pool: int,
+    resume: bool,
+    device: str | None,
+    dtype: str | None,
+) -> int:
+    """Profile every head over the texts in FILES: what it looks at, how far, how sharply, and what it adds.
+
+    Plain text files are one document each (or, with --lines, one text per line); .jsonl and .ndjson hold one
+    object per line; of .conllu the sentences are read; .gz is unpacked; - is the standard input.
+
+    Ctrl-C stops after the batch that runs and keeps what is done, in --out and beside it; --resume goes on from
+    there. Several processes: torchrun --nproc-per-node 2 -m headwise profile ...
+
+    \b
+    headwise profile story.txt
+    headwise profile corpus.jsonl --field body -o heads.nc
+    headwise profile en_pud.conllu --probe previous --probe induction -o heads.csv
+    """
+    corpus = Corpus(files, lines, field, limit)
+    targets = None if target is None else Corpus((target,), lines, field, limit)
+    for one in (corpus, targets):
+        if one is not None:
+            one.check()
+    request = Request(corpus, targets, model, probes, context, pool, out, resume, device, dtype)
+    _check_out(request)
+    from headwise.cli.profiling import run
+
+    return run(request)
+
+
+def _check_out(request: Request) -> None:
+    """Refuse a result that cannot be written before a model is loaded."""
+    from headwise.see.profile.together import several
+
+    if several() and any(str(path) == "-" for path in request.corpus.files):
+        raise click.UsageError("several processes cannot share the standard input; give files")
+    if request.out is None:
+        if request.resume:
+            raise click.UsageError("--resume goes with -o, the result of the run to go on with")
+        return
+    from headwise.files import check_writable
+    from headwise.see.profile.files import check_kind
+
+    check_kind(request.out)
+    check_writable(request.out, "the profile")

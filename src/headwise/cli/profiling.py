@@ -1,0 +1,261 @@
+"""What `headwise profile` does once its arguments are read: run the model over the corpus, save, show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import torch
+
+from headwise import __version__
+from headwise.cli.keeping import Keeper, say
+from headwise.cli.profile import Request
+from headwise.cli.progress import RunProgress
+from headwise.cli.stopping import Stopping
+from headwise.hub.load import load
+from headwise.names import HeadwiseError, ModelError, OutputError, TextError
+from headwise.see.probes import BUILT_IN, Probe, named
+from headwise.see.profile.partial import (
+    OtherTextsError,
+    Partial,
+    Read,
+    ReadTexts,
+    check_made_with,
+    weights_of,
+)
+from headwise.see.profile.profiler import Profiler
+from headwise.see.profile.running import Run, Word, united
+from headwise.see.profile.together import LostError, Team, joined
+from headwise.see.texts.batches import Batch
+from headwise.see.texts.packing import packed
+
+_EVERY = 60.0
+"""Seconds between two savings of what is done."""
+
+
+def run(request: Request) -> int:
+    """Profile, alone or as one of several processes; the exit code."""
+    probes = tuple(map(named, request.probes)) or BUILT_IN
+    texts = request.corpus.texts()
+    texts = chain([next(texts)], texts)  # an empty corpus is told before a model is loaded
+    with joined() as team:
+        session = _together(request, team, probes, texts)
+        if session is None:
+            return 1
+        try:
+            return session.go()
+        except HeadwiseError:
+            if team.rank == 0:
+                raise
+            return 1  # the first process tells
+
+
+def _together(
+    request: Request, team: Team, probes: tuple[Probe, ...], texts: Iterator[str]
+) -> Session | None:
+    """The session, once all processes have theirs; None where one failed, which the first tells."""
+    if team.size == 1:
+        return Session(request, team, probes, texts)
+    session, problem = None, None
+    try:
+        session = Session(request, team, probes, texts)
+    except HeadwiseError as error:
+        problem = str(error)
+    problems = [line for line in team.tell(problem) if line is not None]
+    if problems and team.rank == 0:
+        raise ModelError(problems[0])
+    return None if problems else session
+
+
+@dataclass(eq=False)
+class _Sums:
+    """Of this process: the sums, which batches are in them, and how far texts were read for them."""
+
+    state: dict[str, np.ndarray | str]
+    done: set[int]
+    reads: tuple[Read, ...]
+
+
+class Session:
+    """One run over a corpus.
+
+    Args:
+        request: what was asked for.
+        team: the processes that share the corpus.
+        probes: to score.
+        texts: of the corpus.
+
+    Raises:
+        HeadwiseError: what can be told before the run.
+    """
+
+    def __init__(
+        self, request: Request, team: Team, probes: tuple[Probe, ...], texts: Iterator[str]
+    ) -> None:
+        self.request, self.team, self.probes = request, team, probes
+        self.leads = team.rank == 0
+        self.keeper = Keeper(request)
+        self.model = load(request.model, request.device, request.dtype, quiet=not self.leads)
+        if request.targets is not None and not self.model.encoder_decoder:
+            raise TextError(
+                f"{self.model.name} reads one text and writes no other; leave --target out"
+            )
+        self.made_with = self._made_with()
+        self.profiler = Profiler(self.model, probes=self.probes, pool=request.pool)
+        self.readers = self._readers(texts)
+        self.before: _Sums | None = None
+        self.run = Run(self.profiler, team, step=self._step, word=self._word, save=self._autosave)
+        self._go_on()
+        self._reads = tuple(reader.read for reader in self.readers)
+        self._pending = (0, 0, 0)
+        self._saved_at = time.monotonic()
+        self._by_bytes = request.corpus.size() is not None
+
+    def go(self) -> int:
+        """Run to the end, or until it is stopped; the exit code.
+
+        Raises:
+            HeadwiseError: what stopped it; what was done before is kept.
+        """
+        says = "headwise: stopping after the batch that runs; Ctrl-C again stops at once"
+        with Stopping(says if self.leads else "") as self.stopping:
+            with self._progress() as self.progress:
+                ended, problem = self._through()
+            return self._end(ended, problem)
+
+    def _through(self) -> tuple[bool, Exception | None]:
+        """Whether the run came to its end, and what went wrong with a text or a batch."""
+        targets = self.readers[1] if len(self.readers) > 1 else None
+        batches = packed(self.model, self.readers[0], targets=targets, context=self.request.context)
+        try:
+            ended = self.run.through(batches)
+        except (LostError, OtherTextsError):  # what was saved before stays as it is
+            raise
+        except torch.OutOfMemoryError as error:
+            line = str(error).strip().partition("\n")[0]
+            return False, ModelError(f"{line}; a smaller --context or --dtype bfloat16 needs less")
+        except Exception as error:
+            return False, self._fault() or error
+        fault = self._fault()
+        return ended and fault is None, fault
+
+    def _end(self, ended: bool, problem: Exception | None) -> int:
+        """Save and show what was done, and what to go on from where that is not all."""
+        base = self.before or self._sums()
+        rest, numbers = self._united(base)
+        sums = rest if self.before is None else self._united(self._sums())[0]
+        if not self.leads:
+            if problem is not None and not isinstance(problem, HeadwiseError):
+                raise problem
+            return 0 if ended else 1
+        if not sums.batches:
+            raise problem or TextError("stopped before a batch was done; there is nothing to save")
+        profile = sums.dataset()
+        partial = Partial(self.made_with, numbers, base.reads, rest.state())
+        if ended:
+            self.keeper.finish(profile, partial)
+            seconds, speed = self.progress.seconds, self.progress.speed
+            rate = f"{self.progress.tokens:,} tokens in {seconds:,.1f} s ({speed:,.0f} tokens/s)"
+            path = profile.attrs["path"].replace("kernel", "compiled kernel")
+            path = path.replace("portable", "portable path")
+            verified = f"verified within {profile.attrs['verified']:.1e}"
+            say(f"{rate}, {path}, {verified}{self.keeper.wrote(profile)}")
+            return 0
+        kept = self.keeper.stop(profile, partial)
+        if isinstance(problem, HeadwiseError):
+            raise type(problem)(f"{problem}; {kept}")
+        if problem is not None:  # a fault of ours
+            say(f"headwise: {kept}")
+            raise problem
+        say(f"headwise: interrupted; {kept}")
+        return self.stopping.code
+
+    # before the run
+
+    def _made_with(self) -> dict[str, str]:
+        """What a run and the one that goes on with it must have in common."""
+        request = self.request
+        return {
+            "headwise": __version__,
+            "weights": f"{weights_of(self.model)} ({self.model.name})",
+            "probes": ", ".join(probe.name for probe in self.probes),
+            "context": str(request.context or self.model.max_length),
+            "pool": str(request.pool),
+            "targets": "none" if request.targets is None else "given",
+        }
+
+    def _readers(self, texts: Iterator[str]) -> tuple[ReadTexts, ...]:
+        readers = [ReadTexts(texts)]
+        if self.request.targets is not None:
+            readers.append(ReadTexts(self.request.targets.texts(), name="targets"))
+        return tuple(readers)
+
+    def _go_on(self) -> None:
+        """Take up what an earlier run has left."""
+        partial, sidecar = self.keeper.found, self.keeper.sidecar
+        if self.request.resume and partial is None and self.leads:
+            say(f"headwise: there is no {sidecar}, so nothing to go on with: from the beginning")
+        if partial is None or sidecar is None:
+            return
+        check_made_with(partial, self.made_with, sidecar)
+        if self.leads:  # the others add to it
+            self.profiler.restore(partial.state)
+        self.run.skip = partial.batches
+        for reader, read in zip(self.readers, partial.reads, strict=True):
+            reader.expected = read
+
+    def _progress(self) -> RunProgress:
+        corpus = self.request.corpus
+        total = (corpus.size() or corpus.count()) if self.leads else None
+        if self._by_bytes and self.run.skip:
+            total = None  # how many bytes were done before is not known
+        before = 0 if self._by_bytes else self.profiler.texts
+        return RunProgress(total, self.profiler.texts, before, self.leads)
+
+    # after each step
+
+    def _step(self, batches: list[Batch]) -> None:
+        if self.before is None and self._fault() is not None:
+            self.before = self._sums()  # from here on, batches are not those of the mended corpus
+        self._reads = tuple(reader.read for reader in self.readers)
+        texts = sum(batch.size if batch.begun is None else batch.begun for batch in batches)
+        tokens = sum(batch.tokens or 0 for batch in batches)
+        self._pending = (texts, tokens, sum(map(_bytes, batches)) if self._by_bytes else texts)
+
+    def _word(self) -> Word:
+        self.progress.add(*self._pending)
+        if self.stopping.asked:
+            return Word.STOPPING
+        due = self.leads and time.monotonic() - self._saved_at > _EVERY
+        return Word.SAVING if due else Word.GOING
+
+    def _autosave(self) -> None:
+        now = self._sums()
+        sums, numbers = self._united(now)
+        if self.leads and self.before is None:
+            with suppress(OutputError):  # the end of the run tells, if it is so still
+                self.keeper.save(Partial(self.made_with, numbers, now.reads, sums.state()))
+        self._saved_at = time.monotonic()
+
+    def _sums(self) -> _Sums:
+        return _Sums(self.profiler.state(), set(self.run.done), self._reads)
+
+    def _united(self, sums: _Sums) -> tuple[Profiler, frozenset[int]]:
+        return united(self.team, sums.state, sums.done, self.run.skip, self.profiler.empty)
+
+    def _fault(self) -> TextError | None:
+        return next((reader.fault for reader in self.readers if reader.fault is not None), None)
+
+
+def _bytes(batch: Batch) -> int:
+    """How much of its texts a batch holds."""
+    found = 0
+    for side in batch.sources:
+        own = [token for token in side.tokens if not token.special] if side is not None else []
+        if side is not None and own:
+            found += len(side.text[own[0].start : own[-1].end].encode())
+    return found

@@ -1,0 +1,73 @@
+"""How far a run is, on stderr: a bar for who sits there, else a line now and then."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+__all__ = ["RunProgress"]
+
+_EVERY = 30.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class RunProgress:
+    """Texts, tokens, tokens per second and the time left; counts on from what was done before.
+
+    Args:
+        total: texts in all, or bytes; None where it is not known.
+        texts: how many were done before.
+        done: how much of the total was done before.
+        shown: whether anything is shown.
+    """
+
+    def __init__(self, total: int | None, texts: int, done: int, shown: bool) -> None:
+        self.total, self.texts, self.done = total, texts, done
+        self.tokens = 0
+        self._start = self._said = time.monotonic()
+        self._shown = shown
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    def __enter__(self) -> RunProgress:
+        console = Console(stderr=True)
+        if self._shown and console.is_terminal:
+            columns = (BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._task = self._bar.add_task(self._line(), total=self.total, completed=self.done)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._start
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second since the start."""
+        return self.tokens / max(self.seconds, 1e-9)
+
+    def add(self, texts: int, tokens: int, done: int) -> None:
+        """So much more is done."""
+        self.texts, self.tokens, self.done = (
+            self.texts + texts,
+            self.tokens + tokens,
+            self.done + done,
+        )
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.update(self._task, description=self._line(), completed=self.done)
+        elif self._shown and now - self._said >= _EVERY:
+            self._said = now
+            Console(stderr=True, highlight=False, soft_wrap=True).print(self._line())
+
+    def _line(self) -> str:
+        part = f" ({self.done / self.total:.0%})" if self.total else ""
+        return f"{self.texts:,} texts{part}, {self.tokens:,} tokens, {self.speed:,.0f} tokens/s"

@@ -1,0 +1,172 @@
+"""A profile's sums as a table: an xarray Dataset over layer and head, one variable per statistic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwise.names import LayerId
+from headwise.see.profile.asking import SAMPLES, Settings
+from headwise.see.profile.tally import LayerTally, interval, mean
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["table"]
+
+Variable = tuple[tuple[str, ...], np.ndarray, dict[str, str]]
+"""Dims, values and attrs."""
+
+_SAYS = {
+    "entropy": "mean entropy of the rows, in nats",
+    "evenness": "mean of entropy / log(keys the row may see), over rows that see two or more",
+    "distance": "mean distance to the keys looked at, in tokens, under the row; none between two texts",
+    "largest": "mean of the largest weight of each row (confidence, Voita et al. 2019)",
+    "result_norm": "mean length of what the head adds to the residual stream, z_h W_O_h",
+    "result_share": (
+        "mean share of the head's result in what its layer adds, <r_h, sum r> / |sum r|^2; over the heads it sums "
+        "to 1, and is negative where a head works against the rest; the bias left out"
+    ),
+    "received": (
+        "mean attention to the key at this position, from the queries that may see it (a sink gets much, "
+        "Gu et al. 2024)"
+    ),
+    "pooled": (
+        "the patterns in cells of equal width in relative position: to a cell the sum, from a cell the mean over "
+        "its queries; mean over the texts that have a query there"
+    ),
+    "pooled_max": "the largest weight in each cell over all texts",
+}
+
+_INTERVAL = (
+    "95 % interval of the mean, Student's t over texts as clusters (a ratio estimator); NaN with one text; pieces "
+    "of a cut text count as texts"
+)
+
+
+def table(
+    settings: Settings, layers: Mapping[LayerId, LayerTally], attrs: Mapping[str, Any]
+) -> xr.Dataset:
+    """The means, intervals and counts of every head; heads and positions that do not exist are NaN.
+
+    Args:
+        settings: what was asked.
+        layers: the sums, in the order the table is to have.
+        attrs: what else to say of it.
+    """
+    import xarray as xr
+
+    ids = list(layers)
+    tallies = list(layers.values())
+    heads = max(tally["sum"].shape[1] for tally in tallies)
+    data: dict[str, Variable] = {}
+    means = _stack([mean(tally) for tally in tallies], heads, axis=1)
+    widths = _stack([interval(tally) for tally in tallies], heads, axis=1)
+    counts = _stack([tally["count"] for tally in tallies], heads, axis=1)
+    both: tuple[str, ...] = ("layer", "head")
+    for i, name in enumerate(settings.statistics):
+        data[name] = both, means[:, i], {"long_name": _says(settings, name)}
+        data[f"{name}_low"] = both, means[:, i] - widths[:, i], {"long_name": _INTERVAL}
+        data[f"{name}_high"] = both, means[:, i] + widths[:, i], {"long_name": _INTERVAL}
+        if not _is_hits(settings, name):
+            data[f"{name}_count"] = both, counts[:, i], {"long_name": f"cases of {name}"}
+    if "received" in tallies[0]:
+        data |= _received(tallies, heads)
+    if "pooled" in tallies[0]:
+        data |= _pooled(tallies, heads)
+    streams = {id.stream for id in ids}
+    return xr.Dataset(
+        data,
+        coords={
+            "layer": [id.layer for id in ids] if streams == {""} else [str(id) for id in ids],
+            "head": np.arange(heads),
+            "kv_group": (
+                both,
+                _groups(tallies, heads),
+                {"long_name": "KV head it reads, -1: none"},
+            ),
+        },
+        attrs={**attrs, **_exactness(tallies), **_rules(settings, layers)},
+    )
+
+
+def _received(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
+    dims = ("layer", "head", "position")
+    seen = _stack([tally["seen_by"] for tally in tallies], heads)
+    received = _stack([tally["received"] for tally in tallies], heads)
+    return {
+        "received": (dims, _ratio(received, seen), {"long_name": _SAYS["received"]}),
+        "received_count": (dims, seen, {"long_name": "queries that may see this position"}),
+    }
+
+
+def _pooled(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
+    dims = ("layer", "head", "query_cell", "key_cell")
+    texts = np.stack([tally["pooled_texts"] for tally in tallies])[:, None, :, None]
+    pooled = _stack([tally["pooled"] for tally in tallies], heads)
+    most = np.where(texts > 0, _stack([tally["pooled_max"] for tally in tallies], heads), np.nan)
+    return {
+        "pooled": (dims, _ratio(pooled, texts), {"long_name": _SAYS["pooled"]}),
+        "pooled_max": (dims, most, {"long_name": _SAYS["pooled_max"]}),
+    }
+
+
+def _exactness(tallies: Sequence[LayerTally]) -> dict[str, Any]:
+    paths = [p for p in ("kernel", "portable") if any(tally[p] for tally in tallies)]
+    verified = np.max([tally["verified"].max() for tally in tallies])
+    return {"verified": float(verified), "path": " and ".join(paths)}
+
+
+def _rules(settings: Settings, layers: Mapping[LayerId, LayerTally]) -> dict[str, Any]:
+    without = [str(id) for id, tally in layers.items() if not tally["count"][-2].any()]
+    rules = {"interval": _INTERVAL, "samples": SAMPLES}
+    if without:
+        rules["no_results"] = (
+            f"layers {', '.join(without)}: no linear map of the model reads the head outputs as they are, so "
+            "result_norm and result_share are NaN"
+        )
+    return rules
+
+
+def _says(settings: Settings, name: str) -> str:
+    for probe in settings.probes:
+        if name == probe.name:
+            return f"mean attention to the key the probe names: {probe.says or probe.name}"
+        if name == f"{probe.name}_hits":
+            return f"share of queries whose most attended key is the one named: {probe.says or probe.name}"
+    if name == "top":
+        return f"mean summed weight of the {settings.top} strongest keys of each row"
+    return _SAYS.get(
+        name, f"mean of {name}, a function of one's own; rows where it is NaN left out"
+    )
+
+
+def _is_hits(settings: Settings, name: str) -> bool:
+    return any(name == f"{probe.name}_hits" for probe in settings.probes)
+
+
+def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = sums / counts
+    return found
+
+
+def _stack(arrays: Sequence[np.ndarray], heads: int, axis: int = 0) -> np.ndarray:
+    """Layers under one another, heads that one lacks as NaN."""
+    wide = []
+    for array in arrays:
+        missing = [(0, 0)] * array.ndim
+        missing[axis] = (0, heads - array.shape[axis])
+        wide.append(np.pad(array, missing, constant_values=np.nan))
+    return np.stack(wide)
+
+
+def _groups(tallies: Sequence[LayerTally], heads: int) -> np.ndarray:
+    """The KV head each query head reads, -1 where there is no such head."""
+    groups = np.full((len(tallies), heads), -1)
+    for i, tally in enumerate(tallies):
+        own = tally["sum"].shape[1]
+        groups[i, :own] = np.arange(own) // (own // int(tally["kv_heads"]))
+    return groups

@@ -1,0 +1,1 @@
+"""Texts: tokens and words, corpora, and the batches a model is given."""

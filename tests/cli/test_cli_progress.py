@@ -1,0 +1,58 @@
+"""What a run says while it is under way, and how it hears Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from headwise.cli import progress, stopping
+from headwise.cli.progress import RunProgress
+from headwise.cli.stopping import Stopping
+
+
+def test_the_first_asks_and_the_second_stops_at_once(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Stopping("stopping soon") as heard:
+        assert heard.asked == 0
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (heard.asked, heard.code) == (signal.SIGINT, 130)
+        os.kill(os.getpid(), signal.SIGINT)  # the same, passed on by a launcher
+        monkeypatch.setattr(stopping, "_ONE", -1.0)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert capfd.readouterr().err == "\nstopping soon\n"
+
+
+def test_without_a_terminal_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RunProgress(10, 2, 2, True) as shown:
+        shown.add(1, 30, 1)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(progress, "_EVERY", -1.0)
+        shown.add(1, 1200, 1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("4 texts (40%), 1,230 tokens, ")
+    assert err.endswith(" tokens/s\n")
+    with RunProgress(None, 0, 0, False) as shown:
+        shown.add(1, 30, 1)
+    assert capsys.readouterr().err == ""
+
+
+def test_with_a_terminal_a_bar(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    with RunProgress(4, 0, 0, True) as shown:
+        shown.add(3, 30, 3)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "3 texts (75%), 30 tokens, " in err
+    assert "━" in err
