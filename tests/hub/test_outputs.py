@@ -22,7 +22,7 @@ OUTPUTS = {
 }
 
 
-WITHOUT = {"bitnet", "diffllama", "qwen3-next"}
+WITHOUT = {"bitnet", "diffllama", "qwen3-next", "ibert", "xlnet"}
 """Families with a norm, a difference of heads or a gate before W_O."""
 
 
