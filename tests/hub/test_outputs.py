@@ -23,7 +23,7 @@ OUTPUTS = {
 
 
 WITHOUT = {"bitnet", "diffllama", "qwen3-next", "ibert", "xlnet"}
-"""Families with a norm, a difference of heads or a gate before W_O."""
+"""Families with a norm, a difference of heads or a gate before W_O, or whose W_O is no linear module."""
 
 
 @pytest.mark.parametrize("name", TABLE)
