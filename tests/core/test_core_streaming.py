@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -18,7 +19,7 @@ from headwise.core.scores import Scores
 from headwise.core.streaming import Wanted, measure
 from headwise.core.strongest import strongest
 
-E2 = {"atol": 1e-5, "rtol": 1e-5}
+NEAR = {"atol": 1e-5, "rtol": 1e-5}
 
 
 @given(cases(), st.sampled_from([1 << 20, 120, 30, 1]))
@@ -58,11 +59,11 @@ def test_mass_is_neither_lost_nor_made(case: Case) -> None:
     sees = torch.from_numpy(case.sees.any(-1)) & (at < real[:, None])[:, None]
     assert found.received is not None
     assert found.pooled is not None
-    assert_close(found.received.sum(-1), sees.sum(-1).float(), **E2)
+    assert_close(found.received.sum(-1), sees.sum(-1).float(), **NEAR)
     for b, cell in ((b, c) for b in range(len(real)) for c in range(3)):
         mine = (at < real[b]) & (at * 3 // max(1, int(real[b])) == cell)
         share = sees[b][:, mine].float().mean(-1) if mine.any() else torch.zeros(sees.shape[1])
-        assert_close(found.pooled[b, :, cell].sum(-1), share, **E2)
+        assert_close(found.pooled[b, :, cell].sum(-1), share, **NEAR)
 
 
 @given(st.integers(1, 700), st.integers(1, 9), st.booleans(), st.integers(0, 2**16))
@@ -133,8 +134,9 @@ def test_a_nan_stays_in_its_row() -> None:
 
 def test_a_nan_in_the_padding_does_not_count() -> None:
     scores, v = call(70)
-    scores.q[1, :, 66] = float("nan")
-    found = measure(scores, v, everything(70), "portable")[1]
+    scores.q[1, :, 40:] = float("nan")
+    wanted = replace(everything(70), query_lengths=torch.tensor([70, 40]))
+    found = measure(scores, v, wanted, "portable")[1]
     for numbers in (found.received, found.pooled, found.pooled_max):
         assert numbers is not None
         assert numbers.isfinite().all()
@@ -170,18 +172,17 @@ class Largest(TorchDispatchMode):
 
 @pytest.mark.parametrize("mask", [masks.causal(), masks.window(99), masks.padding(lengths=[4000])])
 def test_nothing_of_n_x_n_is_ever_made(mask: masks.Mask, monkeypatch: pytest.MonkeyPatch) -> None:
-    n, heads = 4096, 2
+    n, heads = 4096, 4
     monkeypatch.setattr(blocks, "BLOCK_CELLS", 1 << 18)
     q, k, v = (torch.randn(1, heads, n, 8) for _ in range(3))
     at = torch.arange(n)
     wanted = Wanted(at[None, None], 4, None, 2, 8, True)
     with Largest() as largest:
         measure(Scores(q, k, mask, 0.35), v, wanted, "portable")
-    assert largest.bytes <= 2 * 4 * (1 << 18)
-    assert largest.bytes < n * n * heads * 4 / 50
+    assert largest.bytes <= 4 * (1 << 18)  # one tile in float32, and nothing is larger
 
 
-def test_what_is_not_wanted_is_not_there_and_costs_no_tensor() -> None:
+def test_what_is_not_wanted_is_not_there() -> None:
     scores, v = call(64)
     found = measure(scores, v, Wanted(), "portable")[1]
     assert found.own == {}
@@ -211,8 +212,7 @@ def test_trained_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_CELLS", 1 << 12)
     for scores, v, z in kept:
         n = scores.shape[2]
-        wanted = everything(n)
-        wanted = Wanted(wanted.probes, 4, None, 2, 8, True, functions=wanted.functions)
+        wanted = replace(everything(n), query_lengths=None, key_lengths=None)
         ours, found = measure(scores, v, wanted, "portable")
         assert_close(ours, z, atol=1e-5, rtol=1e-5)
         exact = Scores(scores.q.double(), scores.k.double(), scores.mask, scores.scale)
