@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headwise.core.streaming import Wanted
+
 
 def attention(
     q: Tensor,
@@ -42,3 +44,65 @@ def attention(
         pattern[b, h, i, seen] = weights / total
         z[b, h, i] = pattern[b, h, i] @ vs[b, group]
     return torch.from_numpy(z), torch.from_numpy(pattern)
+
+
+def statistics(
+    pattern: np.ndarray, sees: np.ndarray, wanted: Wanted, offset: int
+) -> dict[str, np.ndarray]:
+    """What `streaming.Statistics` says, from the whole pattern [batch, head, query, key], but for the strongest."""
+    batch, heads, queries, keys = pattern.shape
+    apart = np.abs(np.arange(queries)[:, None] + offset - np.arange(keys))
+    found = {
+        "entropy": -(pattern * np.log(np.where(pattern > 0, pattern, 1))).sum(-1),
+        "distance": (pattern * apart).sum(-1),
+        "largest": pattern.max(-1, initial=0),
+        "visible": sees.sum(-1),
+    }
+    lengths = [_lengths(x, batch, most) for x, most in _sides(wanted, queries, keys)]
+    real = np.arange(queries) < lengths[0][:, None]
+    if wanted.probes is not None:
+        named = np.broadcast_to(wanted.probes.numpy(), (batch, *wanted.probes.shape[1:]))
+        found["mass"] = np.zeros((batch, heads, *named.shape[1:]))
+        for b, h, p, i in np.ndindex(found["mass"].shape):
+            if named[b, p, i] >= 0:
+                found["mass"][b, h, p, i] = pattern[b, h, i, named[b, p, i]]
+        found["hits"] = (found["mass"] > 0) & (found["mass"] == found["largest"][:, :, None])
+    if wanted.received:
+        found["received"] = (pattern * real[:, None, :, None]).sum(2)
+        found["seen_by"] = (sees & real[:, None, :, None]).sum(2)
+    if wanted.pool:
+        found["pooled"], found["pooled_max"] = _pooled(pattern, real, lengths, wanted.pool)
+    return found
+
+
+def _sides(wanted: Wanted, queries: int, keys: int) -> tuple[tuple[Tensor | None, int], ...]:
+    return (wanted.query_lengths, queries), (wanted.key_lengths, keys)
+
+
+def _lengths(given: Tensor | None, batch: int, most: int) -> np.ndarray:
+    return np.full(batch, most) if given is None else given.numpy()
+
+
+def _pooled(
+    pattern: np.ndarray, real: np.ndarray, lengths: list[np.ndarray], side: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums over keys of means over real queries, and maxima, cell by cell."""
+    batch, heads, queries, keys = pattern.shape
+    total, most = (np.zeros((batch, heads, side, side)) for _ in range(2))
+    for b in range(batch):
+        row = np.arange(queries) * side // max(1, lengths[0][b])
+        column = np.minimum(np.arange(keys) * side // max(1, lengths[1][b]), side - 1)
+        for r, c in np.ndindex(side, side):
+            cell = pattern[b][:, (row == r) & real[b]][:, :, column == c]
+            if cell.shape[1]:
+                total[b, :, r, c] = cell.sum((1, 2)) / cell.shape[1]
+                most[b, :, r, c] = cell.max((1, 2), initial=0)
+    return total, most
+
+
+def fit(sees: np.ndarray, wanted: Wanted, offset: int) -> np.ndarray:
+    """Which keys may be among a row's strongest, bool [batch, head, query, key]."""
+    queries, keys = sees.shape[2:]
+    apart = np.abs(np.arange(queries)[:, None] + offset - np.arange(keys))
+    fits = sees & (apart >= wanted.apart)
+    return fits if wanted.eligible is None else fits & wanted.eligible.numpy()[:, None, None]

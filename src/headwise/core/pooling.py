@@ -29,8 +29,8 @@ class Columns:
         self.wanted = wanted
         self.side = max(1, wanted.pool)
         self.query_cell, self.counts = cells_of(queries, self.side, wanted.query_lengths, device)
-        self.key_cell = cells_of(keys, self.side, wanted.key_lengths, device)[0]
-        self.key_cell.clamp_max_(self.side - 1)
+        lengths = None if wanted.key_lengths is None else wanted.key_lengths.clamp_min(1)
+        self.key_cell = cells_of(keys, self.side, lengths, device)[0].clamp_max(self.side - 1)
         self.sums = scores.q.new_zeros(batch, heads, self.side, keys)
         self.most = torch.zeros_like(self.sums) if wanted.pool else None
         seen, heads = (1, 1) if scores.mask is None else scores.mask.extent()
@@ -109,7 +109,7 @@ class Groups:
         batch, heads, queries, keys = pattern.shape
         flat = torch.arange(batch * heads, device=pattern.device) * queries
         index = flat.view(batch, heads, 1, 1) + self.index[:, None]
-        rows = pattern.reshape(-1, keys).index_select(0, index.flatten())
+        rows = pattern.flatten(0, 2).index_select(0, index.flatten())
         return rows.view(*index.shape, keys) * self.valid[:, None, ..., None]
 
     def kept(

@@ -90,4 +90,6 @@ def strongest(
 
 def _lines(keys: int, count: int) -> int:
     """Lines that leave least to sort: torch's topk is quickest per number from 64 times `count` numbers on."""
-    return keys // (64 * count) if keys >= 64 * count else math.isqrt(keys // max(1, count))
+    if count == 0:
+        return 1
+    return keys // (64 * count) if keys >= 64 * count else math.isqrt(keys // count)
