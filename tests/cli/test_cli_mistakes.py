@@ -144,14 +144,16 @@ def test_a_folder_that_holds_no_model(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_a_model_that_cannot_be_looked_into(cli: Cli, folder: Path, tmp_path: Path) -> None:
-    from transformers import BloomConfig, BloomForCausalLM
+    from transformers import SqueezeBertConfig, SqueezeBertModel
 
-    config = BloomConfig(vocab_size=260, hidden_size=16, n_layer=1, n_head=2)
-    BloomForCausalLM(config).save_pretrained(tmp_path)
+    config = SqueezeBertConfig(
+        vocab_size=260, hidden_size=16, embedding_size=16, num_hidden_layers=1, num_attention_heads=4
+    )
+    SqueezeBertModel(config).save_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     cli.capsys.readouterr()
     answer = cli("look", "text", "--model", tmp_path)
-    assert_one_line(answer, "BloomForCausalLM cannot be looked into")
+    assert_one_line(answer, "SqueezeBertModel cannot be looked into")
 
 
 @pytest.mark.parametrize(

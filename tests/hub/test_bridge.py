@@ -21,7 +21,7 @@ from tiny_models import (
 
 import headwise as hw
 from headwise.core.taps import Tap, tapped
-from headwise.hub.bridge import routed
+from headwise.hub.routes.bridge import routed
 from headwise.names import ModelError
 
 WRITERS = ["t5", "bart"]

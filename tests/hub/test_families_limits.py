@@ -36,7 +36,7 @@ def test_an_argument_the_models_attention_uses_and_we_do_not_read_is_refused(mon
     """Found in the signature of the model's own attention, whatever its family."""
     from transformers.models.llama import modeling_llama as file
 
-    from headwise.hub import bridge
+    from headwise.hub.routes import bridge
 
     plain = file.eager_attention_forward
 

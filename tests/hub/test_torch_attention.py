@@ -11,7 +11,7 @@ from torch_help import additive, hidden, later, sharp, watched
 
 import headwise as hw
 from headwise.core.scores import mix
-from headwise.hub.torch_attention import opened
+from headwise.hub.routes.torch_attention import opened
 from headwise.names import ModelError
 
 B, L, S, E, H = 3, 5, 7, 8, 2

@@ -13,7 +13,7 @@ from torch_help import additive, attentions, encoder, hidden, later, sharp, watc
 
 import headwise as hw
 from headwise.core.taps import Tap, tapped
-from headwise.hub.torch_attention import opened
+from headwise.hub.routes.torch_attention import opened
 from headwise.names import ShapeError
 
 LENGTHS = (5, 2, 4)

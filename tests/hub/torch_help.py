@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
-from headwise.hub.torch_attention import is_torch_attention, opened
+from headwise.hub.routes.torch_attention import is_torch_attention, opened
 
 Seen = list[tuple[Scores, Tensor, Tensor]]
 

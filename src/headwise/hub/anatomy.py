@@ -16,8 +16,8 @@ from itertools import takewhile
 
 from torch import nn
 
-from headwise.hub.code import writes_attention
-from headwise.hub.torch_attention import is_torch_attention
+from headwise.hub.routes.code import writes_attention
+from headwise.hub.routes.torch_attention import is_torch_attention
 from headwise.names import LayerId, ModelError
 from headwise.nn import MultiHeadAttention
 

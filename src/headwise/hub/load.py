@@ -23,10 +23,10 @@ from headwise.hub.calling import arguments_for, takes_target
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
 from headwise.hub.report import say
+from headwise.hub.routes.torch_attention import is_torch_attention, opened
+from headwise.hub.routes.written_out import followed
 from headwise.hub.spread import device_of, move
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
-from headwise.hub.torch_attention import is_torch_attention, opened
-from headwise.hub.written_out import followed
 from headwise.names import ConfigError, ModelError
 from headwise.nn import (
     Decoder,
@@ -78,7 +78,7 @@ class Model:
         by_hand = [module for module in others if by_itself(type(module))]
         with ExitStack() as stack:
             if len(of_torch) + len(by_hand) < len(others):
-                from headwise.hub.bridge import routed
+                from headwise.hub.routes.bridge import routed
 
                 stack.enter_context(routed(self.module))
             if of_torch:

@@ -10,8 +10,8 @@ from torch import Tensor
 from headwise.core.masks import Mask
 from headwise.core.recognise import recognise
 from headwise.core.scores import Scores, mix
-from headwise.hub.algebra import Product
-from headwise.hub.products import Mixed
+from headwise.hub.routes.algebra import Product
+from headwise.hub.routes.products import Mixed
 
 __all__ = ["Reading", "heads_of", "off", "read_whole"]
 

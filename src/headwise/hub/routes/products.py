@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headwise.hub.algebra import Product, shifted
+from headwise.hub.routes.algebra import Product, shifted
 
 __all__ = ["Mixed", "fused", "mixed", "operands", "product"]
 

@@ -15,9 +15,9 @@ from torch.overrides import TorchFunctionMode
 
 from headwise.core.attention import spread
 from headwise.core.taps import Tap
-from headwise.hub.algebra import Call, Product, read
-from headwise.hub.products import Mixed, fused, mixed, operands, product
-from headwise.hub.reading import Reading, heads_of, off, read_whole
+from headwise.hub.routes.algebra import Call, Product, read
+from headwise.hub.routes.products import Mixed, fused, mixed, operands, product
+from headwise.hub.routes.reading import Reading, heads_of, off, read_whole
 from headwise.hub.shards import local_gate
 from headwise.names import ModelError
 

@@ -16,7 +16,7 @@ from typing import Any
 from torch import nn
 
 from headwise.core.taps import tap_of
-from headwise.hub.following import Following, Session
+from headwise.hub.routes.following import Following, Session
 
 __all__ = ["followed"]
 

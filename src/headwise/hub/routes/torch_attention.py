@@ -29,7 +29,7 @@ from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 
 from headwise.core.attention import attend
 from headwise.core.taps import Tap, tap_of
-from headwise.hub.torch_call import Call, Reader, heads_of
+from headwise.hub.routes.torch_call import Call, Reader, heads_of
 from headwise.names import ModelError
 
 __all__ = ["is_torch_attention", "opened"]
