@@ -1,4 +1,7 @@
-"""All benchmarks one after the other, then their tables into README.md: python benchmarks."""
+"""All benchmarks one after the other, then their tables into README.md: python benchmarks [CORPUS].
+
+CORPUS is the file of sentences for corpus.py, which is left out without one.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from pathlib import Path
 from harness import RESULTS
 
 HERE = Path(__file__).parent
-PARTS = ("blocks", "window", "startup", "kernel")
-TABLES = ("blocks", "window", "startup", "kernel-avx512", "kernel-avx2")
+PARTS = ("blocks", "window", "startup", "kernel", "heads")
+TABLES = ("heads", "corpus", "kernel-avx512", "kernel-avx2", "blocks", "window", "startup")
 MARK = "<!-- tables: written by python benchmarks -->\n"
 
 
 def main() -> None:
     for part in PARTS:
         subprocess.run([sys.executable, str(HERE / f"{part}.py")], check=True)
+    if len(sys.argv) > 1:
+        subprocess.run([sys.executable, str(HERE / "corpus.py"), sys.argv[1]], check=True)
     fill()
 
 
