@@ -10,7 +10,7 @@ changes who may attend.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal, overload
 
@@ -120,6 +120,7 @@ def attend(
             bias that is not floating point.
         ConfigError: a softcap of 0 or below, a dropout outside 0 to 1.
     """
+    q, k, v = _autocast(q, k, v)
     _check(q, k, v)
     _check_extras(q, k, mask, bias, softcap, sink, dropout)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
@@ -140,12 +141,20 @@ def attend(
         scores = Scores(q, k, mask, scale, bias, softcap, sink, offset)
         z, pattern = _explicit(scores, v, dropout, return_pattern)
     else:
-        z = _fused(q, k, v, mask, scale, bias, dropout, offset)
+        z = _fused(q, k, v, mask, scale, bias, dropout, offset, compiled=not observers)
     for observer in observers:
         observer(Scores(q, k, mask, scale, bias, softcap, sink, offset), v, z)
     if gate is not None:
         z = z * spread(gate, z)
     return (z, pattern) if pattern is not None else z
+
+
+def _autocast(*tensors: Tensor) -> Iterator[Tensor]:
+    """Under autocast, which scaled_dot_product_attention heeds, in its dtype; else as they are."""
+    for x in tensors:
+        kind = x.device.type if isinstance(x, Tensor) and x.is_floating_point() else None
+        cast = kind is not None and x.dtype != torch.float64 and torch.is_autocast_enabled(kind)
+        yield x.to(torch.get_autocast_dtype(kind)) if cast and kind is not None else x
 
 
 def _needs_grad(*tensors: Tensor | None) -> bool:
@@ -266,10 +275,13 @@ def _fused(
     bias: Tensor | None,
     dropout: float,
     offset: int,
+    *,
+    compiled: bool,
 ) -> Tensor:
+    """Fused attention; `compiled` lets our own kernel do it, which observers must not be shown as their witness."""
     queries, keys = q.shape[-2], k.shape[-2]
     form = "full" if mask is None else mask.form(queries, keys, offset)
-    if bias is None and not dropout:
+    if compiled and bias is None and not dropout:
         z = plain.attention(Scores(q, k, mask, scale, query_offset=offset), v, form)
         if z is not None:
             return z

@@ -249,7 +249,7 @@ class _Call:
         job.set_v(v.data_ptr(), *v.stride()[:3])
         job.lo, job.hi = span[0].data_ptr(), span[1].data_ptr()
         job.span_batch = queries if span[0].shape[0] > 1 else 0
-        self.z = torch.empty(self.batch, queries, self.heads, v.shape[-1], dtype=q.dtype)
+        self.z = q.new_empty(self.batch, queries, self.heads, v.shape[-1])
         job.z = self.z.data_ptr()
 
     def reads(self, name: str, x: Tensor) -> int:
@@ -261,7 +261,7 @@ class _Call:
 
     def result(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> None:
         """Make a tensor [batch, head, *shape] for the kernel to write."""
-        made = torch.empty(self.batch, self.heads, *shape, dtype=dtype)
+        made = self.z.new_empty(self.batch, self.heads, *shape, dtype=dtype)
         self.results[name] = made
         setattr(self.job, name, made.data_ptr())
 
@@ -280,8 +280,8 @@ def _seen_by(span: Span, real: Tensor | None, keys: int) -> Tensor:
     low, high = (x.long() for x in span)
     one = torch.ones_like(low)
     if real is not None:
-        one = (torch.arange(low.shape[1]) < real.cpu()[:, None]).long()
+        one = (torch.arange(low.shape[1], device="cpu") < real.cpu()[:, None]).long()
     low, high, one = torch.broadcast_tensors(low, high, one)
-    steps = torch.zeros(low.shape[0], keys + 1, dtype=torch.long)
+    steps: Tensor = low.new_zeros(low.shape[0], keys + 1)
     steps.scatter_add_(1, low, one).scatter_add_(1, high, -one)
     return steps.cumsum(1)[:, :keys]

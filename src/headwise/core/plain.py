@@ -27,9 +27,10 @@ def attention(scores: Scores, v: Tensor, form: Form) -> Tensor | None:
     if torch.compiler.is_compiling() or not _faster(scores, v, form):
         return None
     try:
-        return kernel.attention(scores, v)
+        z = kernel.attention(scores, v)
     except kernel.UnfitError:
         return None
+    return z.contiguous() if scores.q.is_contiguous() else z  # laid out like q, as sdpa's is
 
 
 def _faster(scores: Scores, v: Tensor, form: Form) -> bool:
@@ -37,8 +38,6 @@ def _faster(scores: Scores, v: Tensor, form: Form) -> bool:
     if q.device.type != "cpu" or q.shape[-2] < FROM_QUERIES[form]:
         return False
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        return False
-    if torch.is_autocast_enabled("cpu"):  # which sdpa heeds: its dtype is not that of q
         return False
     path = kernel.status().path
     if path == "avx2" and form in ("full", "causal") and k.shape[-2] > MOST_KEYS_AVX2:

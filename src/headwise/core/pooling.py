@@ -73,7 +73,7 @@ def cells_of(
 ) -> tuple[Int[Tensor, "#batch length"], Int[Tensor, "#batch side"]]:
     """The cell of each position in a map `side` cells wide, `side` where it is padding, and each cell's size."""
     if lengths is None:
-        lengths = torch.tensor([length])
+        lengths = torch.tensor([length], device=device)
     lengths = lengths.to(device)[:, None]
     at = torch.arange(length, device=device)
     cell = (at * side).div(lengths.clamp_min(1), rounding_mode="floor")
@@ -104,9 +104,9 @@ class Groups:
         self, pattern: Float[Tensor, "batch head query key"]
     ) -> Float[Tensor, "batch head _ width key"]:
         """The rows of each cell, and rows of 0 where it has fewer."""
-        if self.index is None:
-            return pattern.view(*pattern.shape[:2], self.count, -1, pattern.shape[3])
         batch, heads, queries, keys = pattern.shape
+        if self.index is None:
+            return pattern.view(batch, heads, self.count, queries // self.count, keys)
         flat = torch.arange(batch * heads, device=pattern.device) * queries
         index = flat.view(batch, heads, 1, 1) + self.index[:, None]
         rows = pattern.flatten(0, 2).index_select(0, index.flatten())

@@ -114,17 +114,25 @@ class Scores:
         first, last, _ = (heads or slice(None)).indices(self.shape[1])
         heads = slice(first, last)
         logits = self._logits(start, stop, heads, sight.keys)
-        lowest = torch.finfo(logits.dtype).min / 2
         for part, closed in sight.closed:
-            fill = lowest if self.bias is None else float("-inf")
-            logits[..., part].masked_fill_(heads_of(closed, heads), fill)
+            logits[..., part].masked_fill_(heads_of(closed, heads), float("-inf"))
         blind = None if sight.blind is None else heads_of(sight.blind, heads)
         peak = largest(logits.detach())
         if self.bias is not None:
             blind = peak.isneginf()
-            logits, peak = logits.clamp_min(lowest), peak.clamp_min(lowest)
+        if blind is not None:
+            peak = peak.masked_fill(blind, 0.0)
+        logits = logits.sub_(peak)
+        lowest = (
+            torch.finfo(logits.dtype).min / 2
+        )  # and not -inf, which times a weight of 0 is no number
+        if self.bias is not None:
+            logits = logits.clamp_min(lowest)
+        else:
+            for part, closed in sight.closed:
+                logits[..., part].masked_fill_(heads_of(closed, heads), lowest)
         sink = None if self.sink is None else self.sink[heads, None, None].to(logits.dtype) - peak
-        return _softmax(logits.sub_(peak), blind, sink)
+        return _softmax(logits, blind, sink)
 
     def _logits(self, start: int, stop: int, heads: slice, keys: slice) -> Tensor:
         """Scores of some rows, heads and keys, as if every key were seen; its memory is the caller's."""

@@ -33,7 +33,7 @@ def spans(
     Raises:
         MaskError: the mask carries a tensor too short for this many queries or keys.
     """
-    at = torch.arange(offset, offset + queries)[None]
+    at = torch.arange(offset, offset + queries, device="cpu")[None]
     everything = torch.zeros_like(at), torch.full_like(at, keys)
     if mask is None:
         found: Span | None = everything
@@ -142,7 +142,7 @@ def _of_documents(limit: SameDocument, at: Tensor, keys: int) -> Span | None:
     documents = torch.stack([(row[1:] != row[:-1]).sum() + 1 for row in ids.sort(1).values])
     if not bool((pieces == documents).all()):
         return None
-    index = torch.arange(keys)
+    index = torch.arange(keys, device="cpu")
     start = torch.where(new, index, 0).cummax(1).values
     last = torch.ones_like(new)
     last[:, :-1] = new[:, 1:]
@@ -157,7 +157,7 @@ def _read(mask: Mask, at: Tensor, keys: int) -> Span | None:
         return at.new_zeros(1, len(at)), at.new_zeros(1, len(at))
     lows, highs = [], []
     for rows in at.split(max(1, _CELLS // max(1, batch * heads * keys))):
-        seen = mask.see(rows[:, None], torch.arange(keys)[None])
+        seen = mask.see(rows[:, None], torch.arange(keys, device="cpu")[None])
         if seen.shape[1] > 1 and not bool((seen == seen[:, :1]).all()):
             return None
         one = _of_real(seen[:, 0].flatten(0, 1))
