@@ -73,7 +73,7 @@ def gpt2(length: int) -> Case:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
-    config = GPT2Config(n_positions=4096)
+    config = GPT2Config(n_positions=8192)
     whole = GPT2LMHeadModel(config).eval()
     eager = copy.deepcopy(whole.transformer)
     eager.set_attn_implementation("eager")
@@ -225,12 +225,12 @@ def measured(case: Case, threads: int, seconds: float) -> list[Row]:
     }
     if case.eager is not None:
         calls[EAGER] = lambda: eager(case)
-    if case.lens is not None:
+    if case.lens is not None and case.length <= 1024:  # beyond, minutes a round
         calls[LENS] = lambda: lens(case)
-    slow = case.length > 4096
-    if slow:
+    slow = case.length >= 4096  # half a minute a round and more: fewer, and no warming up
+    if case.length > 4096:
         del calls[PORTABLE]
-    plan = Plan(seconds=seconds, least=3 if slow else 5, warm=1, again=not slow, rare=(EAGER, LENS))
+    plan = Plan(seconds=seconds, least=3, warm=int(not slow), rare=(EAGER, LENS))
     runs = {name: timed(call, threads) for name, call in calls.items()}
     bars = {KERNEL: BAR}
     if case.name in PORTABLE_BARS:
