@@ -9,7 +9,7 @@ import numpy as np
 
 from headwise.names import LayerId
 from headwise.see.profile.asking import SAMPLES, Settings
-from headwise.see.profile.tally import LayerTally, interval, mean
+from headwise.see.profile.tally import LEAST_TEXTS, LayerTally, interval, mean
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,9 +41,14 @@ _SAYS = {
 }
 
 _INTERVAL = (
-    "95 % interval of the mean, Student's t over texts as clusters (a ratio estimator); NaN with one text; pieces "
-    "of a cut text count as texts"
+    "95 % interval of the mean, Student's t over texts as clusters (a ratio estimator; all pieces of a cut text are "
+    f"one cluster), kept within what the statistic can be; NaN with fewer than {LEAST_TEXTS} texts"
 )
+
+_NOT_NEGATIVE = ("entropy", "distance", "result_norm")
+_SHARES = ("evenness", "largest", "top")
+
+_UNITS = {"entropy": "nats", "distance": "tokens"}
 
 
 def table(
@@ -67,11 +72,11 @@ def table(
     counts = _stack([tally["count"] for tally in tallies], heads, axis=1)
     both: tuple[str, ...] = ("layer", "head")
     for i, name in enumerate(settings.statistics):
-        data[name] = both, means[:, i], {"long_name": _says(settings, name)}
-        data[f"{name}_low"] = both, means[:, i] - widths[:, i], {"long_name": _INTERVAL}
-        data[f"{name}_high"] = both, means[:, i] + widths[:, i], {"long_name": _INTERVAL}
+        ends = _within(settings, name, means[:, i], widths[:, i])
+        for end, values in zip(("", "_low", "_high"), (means[:, i], *ends), strict=True):
+            data[f"{name}{end}"] = both, values, _about(settings, name, end)
         if not _is_hits(settings, name):
-            data[f"{name}_count"] = both, counts[:, i], {"long_name": f"cases of {name}"}
+            data[f"{name}_count"] = both, counts[:, i], _about(settings, name, "_count")
     if "received" in tallies[0]:
         data |= _received(tallies, heads)
     if "pooled" in tallies[0]:
@@ -128,6 +133,28 @@ def _rules(settings: Settings, layers: Mapping[LayerId, LayerTally]) -> dict[str
             "result_norm and result_share are NaN"
         )
     return rules
+
+
+def _within(
+    settings: Settings, name: str, means: np.ndarray, widths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both ends of the intervals, no further than the statistic can go; one of one's own goes anywhere."""
+    probes = [probe.name for probe in settings.probes]
+    share = name in (*_SHARES, *probes) or _is_hits(settings, name)
+    low = 0.0 if share or name in _NOT_NEGATIVE else -np.inf
+    high = 1.0 if share else np.inf
+    return (means - widths).clip(low, high), (means + widths).clip(low, high)
+
+
+def _about(settings: Settings, name: str, part: str) -> dict[str, str]:
+    """What a variable is, and its unit."""
+    if part == "_count":
+        return {"long_name": f"number of cases of {name} (rows that count)", "units": "1"}
+    says = _says(settings, name)
+    if part:
+        says = f"{'lower' if part == '_low' else 'upper'} end for {name} ({says}): {_INTERVAL}"
+    unknown = name in settings.functions or name == "result_norm"
+    return {"long_name": says} | ({} if unknown else {"units": _UNITS.get(name, "1")})
 
 
 def _says(settings: Settings, name: str) -> str:

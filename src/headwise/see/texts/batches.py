@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,13 +35,21 @@ _MOST_WRITTEN = 64
 """How many tokens an encoder-decoder may write when no target is given."""
 
 
+class Cut(NamedTuple):
+    """That a row is a piece of a longer text: a number that tells texts apart, and how many pieces it has."""
+
+    text: int
+    pieces: int
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """What the model is called with, and for each text the tokens of its sources and targets.
 
     `sources` and `targets` hold for each text its tokens, `source_keep` and `target_keep` which positions of the
     padded row they are at. Targets are None outside encoder-decoders. Where rows are parts of longer texts,
-    `begun` says how many texts begin here (None = as many as rows); `skipped` how many empty ones were left out.
+    `begun` says how many texts begin here (None = as many as rows) and `cuts` which row is of which (None = each is
+    a text of its own); `skipped` how many empty ones were left out.
     """
 
     inputs: Mapping[str, Any]
@@ -52,6 +60,7 @@ class Batch:
     target_keep: Sequence[Tensor] | None = None
     begun: int | None = None
     skipped: int = 0
+    cuts: Sequence[Cut | None] | None = None
     _numbered: dict[tuple[str, int], Side] = field(default_factory=dict)
 
     @property

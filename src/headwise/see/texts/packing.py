@@ -6,6 +6,7 @@ How they are batched depends on the texts alone, so a run that is taken up again
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -18,7 +19,14 @@ from torch import Tensor
 from headwise.hub.load import Model
 from headwise.names import ConfigError, TextError
 from headwise.see.record import Side
-from headwise.see.texts.batches import MOST_TOKENS, Batch, check_reads_text, from_inputs, padded
+from headwise.see.texts.batches import (
+    MOST_TOKENS,
+    Batch,
+    Cut,
+    check_reads_text,
+    from_inputs,
+    padded,
+)
 from headwise.see.texts.tokens import tokenize
 
 __all__ = ["SPLITTING", "batches_in", "packed", "packed_ids"]
@@ -40,6 +48,7 @@ class _Piece:
     target: Side | None
     first: bool
     skipped: int
+    cut: Cut | None = None
 
     @property
     def length(self) -> int:
@@ -181,13 +190,20 @@ def _pieces(
                 f"text {i + 1} or its target is longer than the {most} tokens of the context, and a text "
                 "with a target is not cut; give shorter ones"
             )
+        cut = Cut(_number(text, i), len(parts)) if len(parts) > 1 else None
         for part in parts:
             if held is not None:
                 yield held
-            held = _Piece(part, goal, part is parts[0], skipped)
+            held = _Piece(part, goal, part is parts[0], skipped, cut)
             skipped = 0
     if held is not None:
         yield replace(held, skipped=held.skipped + skipped)
+
+
+def _number(text: str, i: int) -> int:
+    """A number of text i: the same in every process, and unlike those of other texts."""
+    digest = hashlib.sha256(f"{i} {text}".encode(errors="surrogatepass")).digest()
+    return int.from_bytes(digest[:8], signed=True)
 
 
 def _with_targets(texts: Iterable[str], targets: Iterable[str] | None) -> Iterator[tuple[str, Any]]:
@@ -260,4 +276,4 @@ def _batch(model: Model, group: list[_Piece]) -> Batch:
     goals = [piece.target for piece in group if piece.target is not None]
     batch = padded(model, [piece.source for piece in group], goals or None)
     begun, skipped = sum(p.first for p in group), sum(p.skipped for p in group)
-    return replace(batch, begun=begun, skipped=skipped)
+    return replace(batch, begun=begun, skipped=skipped, cuts=[p.cut for p in group])
