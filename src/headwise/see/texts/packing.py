@@ -7,14 +7,12 @@ How they are batched depends on the texts alone, so a run that is taken up again
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from headwise.hub.load import Model
 from headwise.names import ConfigError, TextError
@@ -24,12 +22,11 @@ from headwise.see.texts.batches import (
     Batch,
     Cut,
     check_reads_text,
-    from_inputs,
     padded,
 )
 from headwise.see.texts.tokens import tokenize
 
-__all__ = ["SPLITTING", "batches_in", "packed", "packed_ids"]
+__all__ = ["SPLITTING", "packed"]
 
 _WINDOW = 256
 """How many pieces of texts are put in order of their length at a time."""
@@ -87,79 +84,6 @@ def packed(
         some = True
     if not some:
         raise TextError("there is no text: every one is empty, or none came")
-
-
-def packed_ids(model: Model, rows: Tensor | Iterable[Tensor]) -> Iterator[Batch]:
-    """Rows of ids, as they are, as batches in their order.
-
-    Args:
-        model: which reads them.
-        rows: [batch, position], or one tensor [position] for each row, of any lengths.
-
-    Raises:
-        TextError: no row, one that is no row of whole numbers, or one longer than the model reads.
-    """
-    group: list[Tensor] = []
-    some = False
-    for i, row in enumerate(rows):
-        _check_row(row, i)
-        longest = max(len(r) for r in [*group, row])
-        if group and longest * (len(group) + 1) > MOST_TOKENS:
-            yield _of_ids(model, group)
-            group = []
-        group.append(row)
-        some = True
-    if not some:
-        raise TextError("there is no row of ids; give at least one")
-    yield _of_ids(model, group)
-
-
-def batches_in(model: Model, texts: Any, target: Any, context: int | None) -> Iterator[Batch]:
-    """Batches of whatever `profile` takes, which says what that is and what it refuses."""
-    if target is not None and not model.encoder_decoder:
-        raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
-    if isinstance(texts, str):
-        texts, target = [texts], [target] if isinstance(target, str) else target
-        if not texts[0].strip():
-            raise TextError("the text is empty; give at least one word")
-    if isinstance(texts, Mapping):
-        yield from_inputs(model, texts)
-        return
-    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
-        raise TextError(f"profile takes texts, a batch or rows of ids, came {type(texts).__name__}")
-    if isinstance(texts, Tensor):
-        if texts.dim() != 2:
-            raise TextError(f"ids must be [batch, position], came {list(texts.shape)}")
-        yield from packed_ids(model, texts)
-        return
-    items = iter(texts)
-    try:
-        head = next(items)
-    except StopIteration:
-        raise TextError("there is no text: the corpus is empty") from None
-    whole = chain([head], items)
-    if isinstance(head, Tensor):
-        yield from packed_ids(model, whole)
-    else:
-        yield from packed(model, whole, targets=target, context=context)
-
-
-def _check_row(row: object, i: int) -> None:
-    if not isinstance(row, Tensor):
-        raise TextError(
-            f"row {i} of ids must be a tensor like the first, came {type(row).__name__}"
-        )
-    if row.dim() != 1 or row.is_floating_point() or not len(row):
-        raise TextError(
-            f"row {i} must be whole numbers [position], came {list(row.shape)} of {row.dtype}"
-        )
-
-
-def _of_ids(model: Model, rows: list[Tensor]) -> Batch:
-    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    lengths = torch.tensor([len(row) for row in rows], device=ids.device)
-    mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-    return from_inputs(model, {"input_ids": ids, "attention_mask": mask.long()})
 
 
 def _context(model: Model, context: int | None) -> int | None:
