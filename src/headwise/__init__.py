@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from headwise.see import probes as probes
     from headwise.see.looking import look as look
     from headwise.see.profile.files import load_profile as load_profile
-    from headwise.see.profile.profiler import profile as profile
+    from headwise.see.profile.profiler import Profiler as Profiler
+    from headwise.see.profile.profiling import profile as profile
     from headwise.see.record import Record as Record
     from headwise.see.saved import load_record as load_record
     from headwise.see.summary import summarise as summarise
@@ -35,6 +36,7 @@ _HOMES = {
     "HeadId": "headwise.names",
     "HeadwiseError": "headwise.names",
     "Model": "headwise.hub.load",
+    "Profiler": "headwise.see.profile.profiler",
     "Record": "headwise.see.record",
     "attend": "headwise.core.attention",
     "load": "headwise.hub.load",
@@ -44,7 +46,7 @@ _HOMES = {
     "masks": "headwise.core.masks",
     "nn": "headwise.nn",
     "probes": "headwise.see.probes",
-    "profile": "headwise.see.profile.profiler",
+    "profile": "headwise.see.profile.profiling",
     "summarise": "headwise.see.summary",
 }
 
@@ -52,6 +54,7 @@ __all__ = [
     "HeadId",
     "HeadwiseError",
     "Model",
+    "Profiler",
     "Record",
     "attend",
     "load",
@@ -78,4 +81,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    own = (name for name in globals() if name.startswith("__"))
+    return sorted({*own, *__all__})

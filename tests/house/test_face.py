@@ -50,3 +50,11 @@ def test_submodules_do_not_shadow_names():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["True", "True", "True", "causal()"]
+
+
+def test_dir_lists_the_public_names_alone():
+    code = "import headwise as hw; hw.Profiler; print(*[n for n in dir(hw) if n[:2] != '__'])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == headwise.__all__
+    probes = [name for name in dir(headwise.probes) if not name.startswith("__")]
+    assert probes == sorted(headwise.probes.__all__)

@@ -50,9 +50,27 @@ def test_links_lead_somewhere(path):
 
 
 @pytest.mark.models
-def test_the_python_runs():
-    code = "\n".join(blocks("README.md", "python"))
-    exec(compile(code, "README.md", "exec"), {})
+@pytest.mark.parametrize("page", ["README.md", "docs/profile.md"])
+def test_the_python_runs(page):
+    code = "\n".join(blocks(page, "python"))
+    assert code
+    exec(compile(code, page, "exec"), {})
+
+
+def test_the_page_on_profiles_names_every_statistic():
+    from headwise.see import probes
+    from headwise.see.profile.asking import Settings
+
+    page = (ROOT / "docs/profile.md").read_text(encoding="utf-8")
+    names = [probe.name for probe in probes.BUILT_IN]
+    kept = Settings((), {}, 1, 1, 1).statistics
+    for name in (*names, *kept, "received", "pooled", "pooled_max"):
+        assert f"`{name}`" in page, name
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_page_on_profiles_is_linked(name):
+    assert "](docs/profile.md)" in (ROOT / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.models

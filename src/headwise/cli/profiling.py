@@ -105,7 +105,9 @@ class Session:
                 f"{self.model.name} reads one text and writes no other; leave --target out"
             )
         self.made_with = self._made_with()
-        self.profiler = Profiler(self.model, probes=self.probes, pool=request.pool)
+        self.profiler = Profiler(
+            self.model, probes=self.probes, pool=request.pool, context=request.context
+        )
         self.readers = self._readers(texts)
         self.before: _Sums | None = None
         self.run = Run(self.profiler, team, step=self._step, word=self._word, save=self._autosave)

@@ -80,7 +80,8 @@ class Probe:
             found = torch.as_tensor(self.rule(queries, keys))
         except (TypeError, ValueError, RuntimeError) as error:
             raise ConfigError(
-                f"probe {self.name!r} must give one whole number per query: {error}"
+                f"probe {self.name!r}: its rule is called as rule(queries, keys), two Sides whose .tokens are the "
+                f"text's tokens, and must give one whole number per query: {error}"
             ) from error
         if found.shape != (count,) or found.is_floating_point():
             raise ConfigError(
@@ -166,6 +167,11 @@ induction = Probe(
 
 BUILT_IN: tuple[Probe, ...] = (previous, next, self, first, separator, same_token, induction)
 """The probes that need nothing but the tokens."""
+
+
+def __dir__() -> list[str]:
+    own = (name for name in globals() if name.startswith("__"))
+    return sorted([*own, *__all__])
 
 
 def named(name: str) -> Probe:

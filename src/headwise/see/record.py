@@ -206,6 +206,50 @@ class Record:
             attrs=attrs,
         )
 
+    def strongest(
+        self,
+        head: str | HeadId,
+        top: int = 8,
+        eligible: Sequence[bool] | np.ndarray | None = None,
+        apart: int = 0,
+    ) -> xr.Dataset:
+        """The strongest keys of each query of one head, strongest first, found without holding the pattern.
+
+        Args:
+            head: for instance "18.6", or "cross.0.2" in an encoder-decoder.
+            top: how many; no more than there are keys.
+            eligible: which keys may be named, True or False for each; None = all.
+            apart: least distance, in tokens, between a query and a key that may be named.
+
+        Returns:
+            Dataset over (query, rank): `key`, the index of the key in its text, `key_text`, its token, and
+            `weight`; where a query has fewer keys -1, "" and 0.
+
+        Raises:
+            HeadError: not a head id, or not a head of this model.
+            ConfigError: a top or apart that is no whole number, or eligible of another length.
+        """
+        from headwise.see.rows import strongest_of
+
+        return strongest_of(self, HeadId.parse(head), top, eligible, apart)
+
+    def statistics(self, stream: str | None = None) -> xr.Dataset:
+        """Numbers of every row of every head, found without holding a pattern.
+
+        Args:
+            stream: of an encoder-decoder "encoder", "decoder" or "cross"; None = the first.
+
+        Returns:
+            Dataset over (layer, head, query): entropy (nats), distance (mean, in tokens), largest (weight) and
+            visible (how many keys the row may see); a row that may see nothing has 0.
+
+        Raises:
+            HeadError: no stream of this model.
+        """
+        from headwise.see.rows import statistics_of
+
+        return statistics_of(self, stream)
+
     def save(self, path: str | Path) -> None:
         """Save the record as one safetensors file; `load_record` reads it back.
 

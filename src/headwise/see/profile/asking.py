@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from headwise.core.streaming import PatternFunction, Wanted
 from headwise.names import TextError
 from headwise.see.probes import Probe
-from headwise.see.texts.batches import Batch
+from headwise.see.texts.batches import Batch, Cut
 
 __all__ = ["SAMPLES", "Asked", "Settings", "asked_of", "samples"]
 
@@ -55,6 +55,7 @@ class Asked:
         counted: which of these count.
         cells: how many texts have a query in each cell of the pooled map.
         apart: whether tokens look at another text, between which there is no distance.
+        cuts: which rows are pieces of which texts (`Batch.cuts`).
     """
 
     wanted: Wanted
@@ -64,6 +65,7 @@ class Asked:
     counted: Bool[Tensor, "batch 1 sample"]
     cells: Float[Tensor, " query_cell"]
     apart: bool
+    cuts: Sequence[Cut | None] | None = None
 
 
 def samples(length: int) -> Int[Tensor, " sample"]:
@@ -111,6 +113,7 @@ def asked_of(
         (torch.arange(sampled.shape[1]) < counts)[:, None].to(device),
         _cells(lengths[0], settings.pool).to(device),
         stream == "cross",
+        batch.cuts,
     )
 
 

@@ -36,7 +36,7 @@ __all__ = [
 
 State = Mapping[str, "np.ndarray | str"]
 
-_VERSION = 1
+_VERSION = 2
 _SAMPLE = 64
 """How many numbers of each weight tell one model from another."""
 

@@ -1,4 +1,4 @@
-"""profile: statistics of every head over a corpus, summed batch by batch while the model runs.
+"""Profiler: statistics of every head over a corpus, summed batch by batch while the model runs.
 
 A layer's statistics are made in the walk that computes its head outputs, so a profile costs about a forward pass.
 The first batch is run once more by the model's own attention, with which the recomputed head outputs are compared.
@@ -7,35 +7,35 @@ The first batch is run once more by the model's own attention, with which the re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor, nn
+import torch
+from torch import nn
 
 from headwise.core.streaming import PatternFunction
 from headwise.core.taps import Tap, tapped
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, watching
-from headwise.hub.shards import is_split
 from headwise.names import ConfigError, LayerId, ModelError, TextError
 from headwise.see.looking import refuse_silence
 from headwise.see.probes import BUILT_IN, Probe, chosen
 from headwise.see.profile.asking import Settings
 from headwise.see.profile.meter import Pass, refuse_nan
-from headwise.see.profile.running import Run, Word, united
 from headwise.see.profile.table import table
 from headwise.see.profile.tally import LayerTally, added
-from headwise.see.profile.together import Team, gathered
 from headwise.see.texts.batches import Batch
-from headwise.see.texts.packing import SPLITTING, batches_in
+from headwise.see.texts.given import Texts, batches_in
+from headwise.see.texts.packing import SPLITTING
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Profiler", "profile"]
+__all__ = ["Profiler"]
 
-Progress = Callable[[int, "int | None", int], None]
 State = Mapping[str, "np.ndarray | str"]
 
 _COUNTS = ("batches", "texts", "pieces", "skipped", "tokens")
@@ -43,6 +43,14 @@ _COUNTS = ("batches", "texts", "pieces", "skipped", "tokens")
 
 class Profiler:
     """Adds up statistics of every head over a corpus, batch by batch.
+
+        profiler = Profiler(model)
+        for batch in profiler.read(texts):
+            profiler.add(batch)
+        table = profiler.dataset()
+
+    `profile` does that at once. Here the run can be stopped and taken up again (`state`, `restore`), and profilers
+    of several parts of a corpus be put together (`merge`).
 
     Args:
         model: from `load`.
@@ -52,6 +60,7 @@ class Profiler:
         top: how many of the strongest keys of each row to add up.
         pool: cells per side of the pooled map; 0 = none.
         positions: of how many first positions to tell what they receive; 0 = none.
+        context: the most tokens of a piece of a text; None = what the model reads at most.
 
     Attributes:
         batches, texts, tokens: how many are done; a text that was cut into pieces counts with its first.
@@ -72,13 +81,14 @@ class Profiler:
         top: int = 8,
         pool: int = 32,
         positions: int = 64,
+        context: int | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise ModelError(
                 f"profile takes a model from load(...), came {type(model).__name__}; "
                 "wrap a module of yours as load(module, tokenizer=...)"
             )
-        self.model = model
+        self.model, self.context = model, context
         self.settings = Settings(chosen(probes), dict(functions or {}), top, pool, positions)
         _check(self.settings)
         self.batches = self.texts = self.pieces = self.skipped = self.tokens = 0
@@ -95,7 +105,16 @@ class Profiler:
             top=s.top,
             pool=s.pool,
             positions=s.positions,
+            context=self.context,
         )
+
+    def read(self, texts: Texts, target: str | Iterable[str] | None = None) -> Iterator[Batch]:
+        """Texts, or whatever else `profile` takes, as the batches it adds, read as they are needed.
+
+        Raises:
+            HeadwiseError: as `profile` does.
+        """
+        return batches_in(self.model, texts, target, self.context)
 
     def add(self, batch: Batch) -> None:
         """Run the model on a batch and add its numbers, all or, where something stops it, none.
@@ -147,8 +166,6 @@ class Profiler:
         Raises:
             TextError: nothing was added yet.
         """
-        from headwise import __version__
-
         if not self._layers:
             raise TextError("there is nothing to tell yet: no text was profiled")
         streams = self.model.anatomy.streams
@@ -160,7 +177,8 @@ class Profiler:
             "skipped": self.skipped,
             "tokens": self.tokens,
             "splitting": SPLITTING,
-            "headwise": __version__,
+            "context": self.context or self.model.max_length or "no limit",
+            **_made_with(self.model, self.settings),
         }
         return table(self.settings, {id: self._layers[id] for id in order}, attrs)
 
@@ -240,64 +258,24 @@ class Profiler:
         return dict(layers)
 
 
-def profile(
-    model: Model,
-    texts: str | Tensor | Mapping[str, Any] | Iterable[str] | Iterable[Tensor],
-    *,
-    target: str | Iterable[str] | None = None,
-    probes: Iterable[Probe | str] = BUILT_IN,
-    functions: Mapping[str, PatternFunction] | None = None,
-    top: int = 8,
-    pool: int = 32,
-    positions: int = 64,
-    context: int | None = None,
-    progress: Progress | None = None,
-) -> xr.Dataset:
-    """Statistics of every head over a corpus, as means with intervals and counts.
+def _made_with(model: Model, settings: Settings) -> dict[str, Any]:
+    """What was asked, and what computed it."""
+    from headwise import __version__
 
-    Where torch.distributed is initialised, the processes share the work: each calls this with the same texts, and
-    each is given the same table. Where a tensor parallel plan splits the model itself, all read every text.
-
-    Args:
-        model: from `load`.
-        texts: a text; any iterable of texts, read as it is needed, empty ones left out and counted; a transformers
-            batch; or rows of ids, [batch, position] or a list of [position] of any lengths.
-        target: for an encoder-decoder given texts, what the decoder reads for each; None = what it writes itself.
-        probes, functions, top, pool, positions: what to ask of every head (`Profiler`).
-        context: the most tokens of a piece of a text; None = what the model reads at most. A longer text is cut
-            (`attrs["splitting"]`).
-        progress: called as progress(texts done, texts in all or None, tokens done) after each batch.
-
-    Returns:
-        Dataset over (layer, head). For each of entropy (nats), evenness, distance (tokens), largest, top, every
-        probe (mean mass; `previous_hits` the share of hits), every function of one's own, result_norm and
-        result_share: the mean, with `_low` and `_high` its 95 % interval over texts and `_count` the number of
-        cases. Beside these `received` [.., position] and `pooled`, `pooled_max` [.., query_cell, key_cell]. The
-        coordinate `kv_group` is the KV head a query head reads; each variable's long_name says what it is; attrs
-        hold the model, what was read, the rules in words, and `verified`, the largest difference of recomputed
-        from actual head outputs.
-
-    Raises:
-        TextError: no text, one without tokens, texts mixed with other things, a row longer than the model reads.
-        ConfigError: settings that do not go together.
-        ModelError: a model that cannot be looked into, or whose heads give NaN.
-    """
-    profiler = Profiler(
-        model, probes=probes, functions=functions, top=top, pool=pool, positions=positions
-    )
-    total = 1 if isinstance(texts, str) else len(texts) if isinstance(texts, Sized) else None
-    team = Team() if is_split(model.module) else gathered()
-
-    def tell() -> Word:
-        if progress is not None:
-            progress(profiler.texts, total, profiler.tokens)
-        return Word.GOING
-
-    run = Run(profiler, team, word=tell)
-    run.through(batches_in(model, texts, target, context))
-    if team.size > 1:
-        profiler, _ = united(team, profiler.state(), run.done, frozenset(), profiler.empty)
-    return profiler.dataset()
+    weights = [p for p in model.module.parameters() if p.is_floating_point()]
+    found: dict[str, Any] = {
+        "probes": [probe.name for probe in settings.probes],
+        "functions": list(settings.functions),
+        "top": settings.top,
+        "pool": settings.pool,
+        "dtype": str(weights[0].dtype).removeprefix("torch.") if weights else "unknown",
+        "device": str(model.device),
+        "headwise": __version__,
+        "torch": str(torch.__version__),
+    }
+    with suppress(PackageNotFoundError):
+        found["transformers"] = version("transformers")
+    return found
 
 
 def _check(settings: Settings) -> None:

@@ -75,8 +75,8 @@ def reduced(runs: Sequence[LayerRun], settings: Settings) -> dict[LayerId, Layer
     asked, found = runs[0].asked, [run.statistics for run in runs]
     sums, counts = _rows(found, asked, settings)
     of_results, number = _results([run.results for run in runs], asked, sums[0])
-    arrays = row_tally(_array([*sums, *of_results]), _array([*counts, *number]))
-    arrays |= {name: _numpy(value) for name, value in _maps(found, asked, settings).items()}
+    rows = row_tally(_array([*sums, *of_results]), _array([*counts, *number]), asked.cuts)
+    maps = {name: _numpy(value) for name, value in _maps(found, asked, settings).items()}
     tallies: dict[LayerId, LayerTally] = {}
     for i, run in enumerate(runs):
         heads = run.statistics.entropy.shape[1]
@@ -84,7 +84,8 @@ def reduced(runs: Sequence[LayerRun], settings: Settings) -> dict[LayerId, Layer
         alone: dict[str, float] = {"kv_heads": run.num_kv_heads}
         alone |= {p: run.statistics.path == p for p in ("kernel", "portable")}
         tallies[run.id] = {
-            **{name: array[i] for name, array in arrays.items()},
+            **rows[i],
+            **{name: array[i] for name, array in maps.items()},
             **{name: np.array(value, dtype=float) for name, value in alone.items()},
             "verified": off,
         }

@@ -57,7 +57,8 @@ def _best(profile: xr.Dataset, name: str, top: int) -> tuple[Best, ...]:
         row = profile.sel(layer=layer)
         for head, value in zip(row["head"].values.tolist(), row[name].values.tolist(), strict=True):
             if not math.isnan(value) and value >= _LEAST:
-                within = float(row[f"{name}_high"][head]) - value
+                low, high = (float(row[f"{name}_{end}"][head]) for end in ("low", "high"))
+                within = max(high - value, value - low)  # one of them may be cut short
                 share = None if hits is None else float(row[f"{name}_hits"][head])
                 found.append(Best(HeadId.parse(f"{layer}.{head}"), value, within, share))
     return tuple(sorted(found, key=lambda best: -best.value)[:top])

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwise.names import LayerId
 from headwise.see.profile.asking import SAMPLES, Settings
-from headwise.see.profile.tally import LayerTally, interval, mean
+from headwise.see.profile.tally import LEAST_TEXTS, LayerTally, interval, mean
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,15 +35,29 @@ _SAYS = {
     ),
     "pooled": (
         "the patterns in cells of equal width in relative position: to a cell the sum, from a cell the mean over "
-        "its queries; mean over the texts that have a query there"
+        "its queries; mean over the texts (a piece of a cut one counts as one) that have a query there"
     ),
     "pooled_max": "the largest weight in each cell over all texts",
 }
 
 _INTERVAL = (
-    "95 % interval of the mean, Student's t over texts as clusters (a ratio estimator); NaN with one text; pieces "
-    "of a cut text count as texts"
+    "95 % interval of the mean, Student's t over texts as clusters (a ratio estimator; all pieces of a cut text "
+    f"are one cluster), kept within what the statistic can be; NaN with fewer than {LEAST_TEXTS} texts"
 )
+
+_AXES = {
+    "layer": "attention layer, from 0; with its stack where there are several (encoder.0)",
+    "head": "query head of the layer, from 0",
+    "position": "position of the key in its text, in tokens from 0",
+    "query_cell": "cell of the query's relative position, from 0: of n tokens, floor(position * pool / n)",
+    "key_cell": "cell of the key's relative position, from 0: of n tokens, floor(position * pool / n)",
+}
+_GROUP = {"long_name": "KV head it reads, -1: none"}
+
+_NOT_NEGATIVE = ("entropy", "distance", "result_norm")
+_SHARES = ("evenness", "largest", "top")
+
+_UNITS = {"entropy": "nats", "distance": "tokens"}
 
 
 def table(
@@ -67,29 +81,35 @@ def table(
     counts = _stack([tally["count"] for tally in tallies], heads, axis=1)
     both: tuple[str, ...] = ("layer", "head")
     for i, name in enumerate(settings.statistics):
-        data[name] = both, means[:, i], {"long_name": _says(settings, name)}
-        data[f"{name}_low"] = both, means[:, i] - widths[:, i], {"long_name": _INTERVAL}
-        data[f"{name}_high"] = both, means[:, i] + widths[:, i], {"long_name": _INTERVAL}
+        ends = _within(settings, name, means[:, i], widths[:, i])
+        for end, values in zip(("", "_low", "_high"), (means[:, i], *ends), strict=True):
+            data[f"{name}{end}"] = both, values, _about(settings, name, end)
         if not _is_hits(settings, name):
-            data[f"{name}_count"] = both, counts[:, i], {"long_name": f"cases of {name}"}
+            data[f"{name}_count"] = both, counts[:, i], _about(settings, name, "_count")
     if "received" in tallies[0]:
         data |= _received(tallies, heads)
     if "pooled" in tallies[0]:
         data |= _pooled(tallies, heads)
     streams = {id.stream for id in ids}
+    numbers = [id.layer for id in ids] if streams == {""} else [str(id) for id in ids]
+    groups = _groups(tallies, heads)
     return xr.Dataset(
         data,
         coords={
-            "layer": [id.layer for id in ids] if streams == {""} else [str(id) for id in ids],
-            "head": np.arange(heads),
-            "kv_group": (
-                both,
-                _groups(tallies, heads),
-                {"long_name": "KV head it reads, -1: none"},
-            ),
+            **_coordinates(settings, np.array(numbers), heads),
+            "kv_group": (both, groups, _GROUP),
         },
         attrs={**attrs, **_exactness(tallies), **_rules(settings, layers)},
     )
+
+
+def _coordinates(settings: Settings, layers: np.ndarray, heads: int) -> dict[str, Variable]:
+    """The axes that the table has, with what their numbers mean."""
+    lengths = {"head": heads, "position": settings.positions}
+    lengths |= {"query_cell": settings.pool, "key_cell": settings.pool}
+    axes: dict[str, np.ndarray] = {"layer": layers}
+    axes |= {name: np.arange(length) for name, length in lengths.items() if length}
+    return {name: ((name,), values, {"long_name": _AXES[name]}) for name, values in axes.items()}
 
 
 def _received(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
@@ -97,8 +117,8 @@ def _received(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
     seen = _stack([tally["seen_by"] for tally in tallies], heads)
     received = _stack([tally["received"] for tally in tallies], heads)
     return {
-        "received": (dims, _ratio(received, seen), {"long_name": _SAYS["received"]}),
-        "received_count": (dims, seen, {"long_name": "queries that may see this position"}),
+        "received": (dims, _ratio(received, seen), _one(_SAYS["received"])),
+        "received_count": (dims, seen, _one("queries that may see this position")),
     }
 
 
@@ -108,8 +128,8 @@ def _pooled(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
     pooled = _stack([tally["pooled"] for tally in tallies], heads)
     most = np.where(texts > 0, _stack([tally["pooled_max"] for tally in tallies], heads), np.nan)
     return {
-        "pooled": (dims, _ratio(pooled, texts), {"long_name": _SAYS["pooled"]}),
-        "pooled_max": (dims, most, {"long_name": _SAYS["pooled_max"]}),
+        "pooled": (dims, _ratio(pooled, texts), _one(_SAYS["pooled"])),
+        "pooled_max": (dims, most, _one(_SAYS["pooled_max"])),
     }
 
 
@@ -128,6 +148,32 @@ def _rules(settings: Settings, layers: Mapping[LayerId, LayerTally]) -> dict[str
             "result_norm and result_share are NaN"
         )
     return rules
+
+
+def _one(says: str) -> dict[str, str]:
+    return {"long_name": says, "units": "1"}
+
+
+def _within(
+    settings: Settings, name: str, means: np.ndarray, widths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both ends of the intervals, no further than the statistic can go; one of one's own goes anywhere."""
+    probes = [probe.name for probe in settings.probes]
+    share = name in (*_SHARES, *probes) or _is_hits(settings, name)
+    low = 0.0 if share or name in _NOT_NEGATIVE else -np.inf
+    high = 1.0 if share else np.inf
+    return (means - widths).clip(low, high), (means + widths).clip(low, high)
+
+
+def _about(settings: Settings, name: str, part: str) -> dict[str, str]:
+    """What a variable is, and its unit."""
+    if part == "_count":
+        return {"long_name": f"number of cases of {name} (rows that count)", "units": "1"}
+    says = _says(settings, name)
+    if part:
+        says = f"{'lower' if part == '_low' else 'upper'} end for {name} ({says}): {_INTERVAL}"
+    unknown = name in settings.functions or name == "result_norm"
+    return {"long_name": says} | ({} if unknown else {"units": _UNITS.get(name, "1")})
 
 
 def _says(settings: Settings, name: str) -> str:

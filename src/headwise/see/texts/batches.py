@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
 from headwise.see.record import Side
 from headwise.see.texts.tokens import Token, tokenize, tokens_of_ids
+from headwise.see.texts.writing import real_of, written_by
 
 MOST_TOKENS = 4096
 """How many tokens, padding included, one batch may hold (one text may always be longer)."""
@@ -31,8 +32,12 @@ _NO_TEXT = re.compile(r"vision|visual|image|pixel|audio|speech", re.IGNORECASE)
 
 _OTHER_NAMES = {"ids": "input_ids", "source_ids": "input_ids", "target_ids": "decoder_input_ids"}
 
-_MOST_WRITTEN = 64
-"""How many tokens an encoder-decoder may write when no target is given."""
+
+class Cut(NamedTuple):
+    """That a row is a piece of a longer text: a number that tells texts apart, and how many pieces it has."""
+
+    text: int
+    pieces: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +46,8 @@ class Batch:
 
     `sources` and `targets` hold for each text its tokens, `source_keep` and `target_keep` which positions of the
     padded row they are at. Targets are None outside encoder-decoders. Where rows are parts of longer texts,
-    `begun` says how many texts begin here (None = as many as rows); `skipped` how many empty ones were left out.
+    `begun` says how many texts begin here (None = as many as rows) and `cuts` which row is of which (None = each is
+    a text of its own); `skipped` how many empty ones were left out.
     """
 
     inputs: Mapping[str, Any]
@@ -52,6 +58,7 @@ class Batch:
     target_keep: Sequence[Tensor] | None = None
     begun: int | None = None
     skipped: int = 0
+    cuts: Sequence[Cut | None] | None = None
     _numbered: dict[tuple[str, int], Side] = field(default_factory=dict)
 
     @property
@@ -269,36 +276,11 @@ def _with_target(model: Model, batch: Batch) -> Batch:
     inputs = dict(batch.inputs)
     ids = inputs.get("decoder_input_ids")
     if ids is None:
-        generate = getattr(model.module, "generate", None)
-        if generate is None:
-            raise ModelError(
-                f"{model.name} is an encoder-decoder: give target=, the text its decoder reads"
-            )
-        moved = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in inputs.items()}
-        most = min(_MOST_WRITTEN, (model.max_length or _MOST_WRITTEN + 1) - 1)
-        with torch.no_grad():
-            written = generate(
-                **moved,
-                max_new_tokens=most,
-                do_sample=False,
-                num_beams=1,
-                return_dict_in_generate=True,  # with what the decoder starts from
-            )
-        ids = written.sequences
-        inputs["decoder_input_ids"] = ids
+        ids = inputs["decoder_input_ids"] = written_by(model, inputs)
     mask = inputs.get("decoder_attention_mask")
     keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0
     if mask is None and batch.size > 1:
-        keep = _written(model, ids)
+        keep = real_of(model, ids)
         inputs["decoder_attention_mask"] = keep.long()
     sides = [_side_of_ids(model, row[kept]) for row, kept in zip(ids, keep, strict=True)]
     return Batch(inputs, batch.size, batch.sources, batch.source_keep, sides, list(keep.cpu()))
-
-
-def _written(model: Model, ids: Tensor) -> Tensor:
-    """Which positions of generated rows are real: all but the padding after a row's end."""
-    pad = getattr(getattr(model.module, "config", None), "pad_token_id", None)
-    if pad is None:
-        return torch.ones_like(ids, dtype=torch.bool)
-    real: Tensor = (ids != pad).flip(1).cumsum(1).flip(1) > 0
-    return real

@@ -6,22 +6,27 @@ How they are batched depends on the texts alone, so a run that is taken up again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from headwise.hub.load import Model
 from headwise.names import ConfigError, TextError
 from headwise.see.record import Side
-from headwise.see.texts.batches import MOST_TOKENS, Batch, check_reads_text, from_inputs, padded
+from headwise.see.texts.batches import (
+    MOST_TOKENS,
+    Batch,
+    Cut,
+    check_reads_text,
+    padded,
+)
 from headwise.see.texts.tokens import tokenize
 
-__all__ = ["SPLITTING", "batches_in", "packed", "packed_ids"]
+__all__ = ["SPLITTING", "packed"]
 
 _WINDOW = 256
 """How many pieces of texts are put in order of their length at a time."""
@@ -40,6 +45,7 @@ class _Piece:
     target: Side | None
     first: bool
     skipped: int
+    cut: Cut | None = None
 
     @property
     def length(self) -> int:
@@ -80,79 +86,6 @@ def packed(
         raise TextError("there is no text: every one is empty, or none came")
 
 
-def packed_ids(model: Model, rows: Tensor | Iterable[Tensor]) -> Iterator[Batch]:
-    """Rows of ids, as they are, as batches in their order.
-
-    Args:
-        model: which reads them.
-        rows: [batch, position], or one tensor [position] for each row, of any lengths.
-
-    Raises:
-        TextError: no row, one that is no row of whole numbers, or one longer than the model reads.
-    """
-    group: list[Tensor] = []
-    some = False
-    for i, row in enumerate(rows):
-        _check_row(row, i)
-        longest = max(len(r) for r in [*group, row])
-        if group and longest * (len(group) + 1) > MOST_TOKENS:
-            yield _of_ids(model, group)
-            group = []
-        group.append(row)
-        some = True
-    if not some:
-        raise TextError("there is no row of ids; give at least one")
-    yield _of_ids(model, group)
-
-
-def batches_in(model: Model, texts: Any, target: Any, context: int | None) -> Iterator[Batch]:
-    """Batches of whatever `profile` takes, which says what that is and what it refuses."""
-    if target is not None and not model.encoder_decoder:
-        raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
-    if isinstance(texts, str):
-        texts, target = [texts], [target] if isinstance(target, str) else target
-        if not texts[0].strip():
-            raise TextError("the text is empty; give at least one word")
-    if isinstance(texts, Mapping):
-        yield from_inputs(model, texts)
-        return
-    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
-        raise TextError(f"profile takes texts, a batch or rows of ids, came {type(texts).__name__}")
-    if isinstance(texts, Tensor):
-        if texts.dim() != 2:
-            raise TextError(f"ids must be [batch, position], came {list(texts.shape)}")
-        yield from packed_ids(model, texts)
-        return
-    items = iter(texts)
-    try:
-        head = next(items)
-    except StopIteration:
-        raise TextError("there is no text: the corpus is empty") from None
-    whole = chain([head], items)
-    if isinstance(head, Tensor):
-        yield from packed_ids(model, whole)
-    else:
-        yield from packed(model, whole, targets=target, context=context)
-
-
-def _check_row(row: object, i: int) -> None:
-    if not isinstance(row, Tensor):
-        raise TextError(
-            f"row {i} of ids must be a tensor like the first, came {type(row).__name__}"
-        )
-    if row.dim() != 1 or row.is_floating_point() or not len(row):
-        raise TextError(
-            f"row {i} must be whole numbers [position], came {list(row.shape)} of {row.dtype}"
-        )
-
-
-def _of_ids(model: Model, rows: list[Tensor]) -> Batch:
-    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    lengths = torch.tensor([len(row) for row in rows], device=ids.device)
-    mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-    return from_inputs(model, {"input_ids": ids, "attention_mask": mask.long()})
-
-
 def _context(model: Model, context: int | None) -> int | None:
     if context is None:
         return model.max_length
@@ -181,13 +114,20 @@ def _pieces(
                 f"text {i + 1} or its target is longer than the {most} tokens of the context, and a text "
                 "with a target is not cut; give shorter ones"
             )
+        cut = Cut(_number(text, i), len(parts)) if len(parts) > 1 else None
         for part in parts:
             if held is not None:
                 yield held
-            held = _Piece(part, goal, part is parts[0], skipped)
+            held = _Piece(part, goal, part is parts[0], skipped, cut)
             skipped = 0
     if held is not None:
         yield replace(held, skipped=held.skipped + skipped)
+
+
+def _number(text: str, i: int) -> int:
+    """A number of text i: the same in every process, and unlike those of other texts."""
+    digest = hashlib.sha256(f"{i} {text}".encode(errors="surrogatepass")).digest()
+    return int.from_bytes(digest[:8], signed=True)
 
 
 def _with_targets(texts: Iterable[str], targets: Iterable[str] | None) -> Iterator[tuple[str, Any]]:
@@ -260,4 +200,4 @@ def _batch(model: Model, group: list[_Piece]) -> Batch:
     goals = [piece.target for piece in group if piece.target is not None]
     batch = padded(model, [piece.source for piece in group], goals or None)
     begun, skipped = sum(p.first for p in group), sum(p.skipped for p in group)
-    return replace(batch, begun=begun, skipped=skipped)
+    return replace(batch, begun=begun, skipped=skipped, cuts=[p.cut for p in group])
