@@ -147,7 +147,11 @@ def test_a_model_that_cannot_be_looked_into(cli: Cli, folder: Path, tmp_path: Pa
     from transformers import SqueezeBertConfig, SqueezeBertModel
 
     config = SqueezeBertConfig(
-        vocab_size=260, hidden_size=16, embedding_size=16, num_hidden_layers=1, num_attention_heads=4
+        vocab_size=260,
+        hidden_size=16,
+        embedding_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=4,
     )
     SqueezeBertModel(config).save_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())

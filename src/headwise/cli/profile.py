@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from headwise.names import OutputError
 from headwise.see.texts.corpus import Corpus
 
 
@@ -122,6 +124,10 @@ def _check_out(request: Request) -> None:
     if request.out is None:
         if request.resume:
             raise click.UsageError("--resume goes with -o, the result of the run to go on with")
+        if sys.__stdout__ is None:
+            raise OutputError(
+                "the table cannot be written: the standard output is closed; give -o FILE"
+            )
         return
     from headwise.files import check_writable
     from headwise.see.profile.files import check_kind

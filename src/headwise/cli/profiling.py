@@ -107,7 +107,7 @@ class Session:
         self.made_with = self._made_with()
         self.profiler = Profiler(self.model, probes=self.probes, pool=request.pool)
         self.readers = self._readers(texts)
-        self.before: _Sums | None = None
+        self.breaks: tuple[int, ...] = ()
         self.run = Run(self.profiler, team, step=self._step, word=self._word, save=self._autosave)
         self._go_on()
         self._reads = tuple(reader.read for reader in self.readers)
@@ -130,7 +130,10 @@ class Session:
     def _through(self) -> tuple[bool, Exception | None]:
         """Whether the run came to its end, and what went wrong with a text or a batch."""
         targets = self.readers[1] if len(self.readers) > 1 else None
-        batches = packed(self.model, self.readers[0], targets=targets, context=self.request.context)
+        context, breaks = self.request.context, self.breaks
+        batches = packed(
+            self.model, self.readers[0], targets=targets, context=context, breaks=breaks
+        )
         try:
             ended = self.run.through(batches)
         except (LostError, OtherTextsError):  # what was saved before stays as it is
@@ -145,9 +148,8 @@ class Session:
 
     def _end(self, ended: bool, problem: Exception | None) -> int:
         """Save and show what was done, and what to go on from where that is not all."""
-        base = self.before or self._sums()
-        rest, numbers = self._united(base)
-        sums = rest if self.before is None else self._united(self._sums())[0]
+        now = self._sums()
+        sums, numbers = self._united(now)
         if not self.leads:
             if problem is not None and not isinstance(problem, HeadwiseError):
                 raise problem
@@ -155,7 +157,7 @@ class Session:
         if not sums.batches:
             raise problem or TextError("stopped before a batch was done; there is nothing to save")
         profile = sums.dataset()
-        partial = Partial(self.made_with, numbers, base.reads, rest.state())
+        partial = self._partial(now, sums, numbers)
         if ended:
             self.keeper.finish(profile, partial)
             seconds, speed = self.progress.seconds, self.progress.speed
@@ -197,14 +199,17 @@ class Session:
     def _go_on(self) -> None:
         """Take up what an earlier run has left."""
         partial, sidecar = self.keeper.found, self.keeper.sidecar
-        if self.request.resume and partial is None and self.leads:
-            say(f"headwise: there is no {sidecar}, so nothing to go on with: from the beginning")
+        if self.request.resume and self.request.out is not None and partial is None and self.leads:
+            old = " (which the new one replaces)" if self.request.out.exists() else ""
+            say(
+                f"headwise: no unfinished run beside {self.request.out}{old}; starting from the beginning"
+            )
         if partial is None or sidecar is None:
             return
         check_made_with(partial, self.made_with, sidecar)
         if self.leads:  # the others add to it
             self.profiler.restore(partial.state)
-        self.run.skip = partial.batches
+        self.run.skip, self.breaks = partial.batches, partial.breaks
         for reader, read in zip(self.readers, partial.reads, strict=True):
             reader.expected = read
 
@@ -219,9 +224,10 @@ class Session:
     # after each step
 
     def _step(self, batches: list[Batch]) -> None:
-        if self.before is None and self._fault() is not None:
-            self.before = self._sums()  # from here on, batches are not those of the mended corpus
         self._reads = tuple(reader.read for reader in self.readers)
+        ends = self._reads[0].count
+        if self._fault() is not None and ends not in self.breaks:  # of the mended corpus, too
+            self.breaks = (*self.breaks, ends)
         texts = sum(batch.size if batch.begun is None else batch.begun for batch in batches)
         tokens = sum(batch.tokens or 0 for batch in batches)
         self._pending = (texts, tokens, sum(map(_bytes, batches)) if self._by_bytes else texts)
@@ -236,10 +242,13 @@ class Session:
     def _autosave(self) -> None:
         now = self._sums()
         sums, numbers = self._united(now)
-        if self.leads and self.before is None:
+        if self.leads:
             with suppress(OutputError):  # the end of the run tells, if it is so still
-                self.keeper.save(Partial(self.made_with, numbers, now.reads, sums.state()))
+                self.keeper.save(self._partial(now, sums, numbers))
         self._saved_at = time.monotonic()
+
+    def _partial(self, now: _Sums, sums: Profiler, numbers: frozenset[int]) -> Partial:
+        return Partial(self.made_with, numbers, now.reads, sums.state(), self.breaks)
 
     def _sums(self) -> _Sums:
         return _Sums(self.profiler.state(), set(self.run.done), self._reads)
