@@ -115,7 +115,8 @@ def killed(cli: Cli, monkeypatch: pytest.MonkeyPatch, after: int, *arguments: st
     from headwise.cli import main
 
     with monkeypatch.context() as patch:
-        patch.setattr("headwise.cli.profiling._EVERY", -1.0)
+        for name in ("_FIRST", "_EVERY", "_LEAST_PAUSE"):
+            patch.setattr(f"headwise.cli.profiling.{name}", -1.0)
         patch.setattr(Profiler, "add", adding)
         with pytest.raises(Crash):
             main(["profile", *map(str, arguments)])

@@ -10,12 +10,15 @@ from itertools import chain
 
 import numpy as np
 import torch
+import xarray as xr
 
 from headwise import __version__
 from headwise.cli.keeping import Keeper, say
 from headwise.cli.profile import Request
 from headwise.cli.progress import RunProgress
 from headwise.cli.stopping import Stopping
+from headwise.core import kernel
+from headwise.hub.catalogue import CATALOGUE
 from headwise.hub.load import load
 from headwise.names import HeadwiseError, ModelError, OutputError, TextError
 from headwise.see.probes import BUILT_IN, Probe, named
@@ -32,9 +35,16 @@ from headwise.see.profile.running import Run, Word, united
 from headwise.see.profile.together import LostError, Team, joined
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.packing import packed
+from headwise.see.texts.tokens import check_reads
+
+_FIRST = 10.0
+"""Seconds until what is done is saved first."""
 
 _EVERY = 60.0
-"""Seconds between two savings of what is done."""
+"""Seconds between two savings after that."""
+
+_LEAST_PAUSE = 30.0
+"""A saving is followed by at least so many times what it took, so that it takes no more than 3 % of the time."""
 
 
 def run(request: Request) -> int:
@@ -99,6 +109,9 @@ class Session:
         self.request, self.team, self.probes = request, team, probes
         self.leads = team.rank == 0
         self.keeper = Keeper(request)
+        known = CATALOGUE.get(request.model)
+        if known is not None:  # told before it is fetched
+            check_reads(request.model, known.reads, "profile")
         self.model = load(request.model, request.device, request.dtype, quiet=not self.leads)
         if request.targets is not None and not self.model.encoder_decoder:
             raise TextError(
@@ -112,7 +125,7 @@ class Session:
         self._go_on()
         self._reads = tuple(reader.read for reader in self.readers)
         self._pending = (0, 0, 0)
-        self._saved_at = time.monotonic()
+        self._save_at = time.monotonic() + _FIRST
         self._by_bytes = request.corpus.size() is not None
 
     def go(self) -> int:
@@ -162,10 +175,7 @@ class Session:
             self.keeper.finish(profile, partial)
             seconds, speed = self.progress.seconds, self.progress.speed
             rate = f"{self.progress.tokens:,} tokens in {seconds:,.1f} s ({speed:,.0f} tokens/s)"
-            path = profile.attrs["path"].replace("kernel", "compiled kernel")
-            path = path.replace("portable", "portable path")
-            verified = f"verified within {profile.attrs['verified']:.1e}"
-            say(f"{rate}, {path}, {verified}{self.keeper.wrote(profile)}")
+            say(f"{rate}, {_exactness(profile)}{self.keeper.wrote(profile)}")
             return 0
         kept = self.keeper.stop(profile, partial)
         if isinstance(problem, HeadwiseError):
@@ -236,16 +246,17 @@ class Session:
         self.progress.add(*self._pending)
         if self.stopping.asked:
             return Word.STOPPING
-        due = self.leads and time.monotonic() - self._saved_at > _EVERY
+        due = self.leads and time.monotonic() > self._save_at
         return Word.SAVING if due else Word.GOING
 
     def _autosave(self) -> None:
-        now = self._sums()
+        start, now = time.monotonic(), self._sums()
         sums, numbers = self._united(now)
         if self.leads:
             with suppress(OutputError):  # the end of the run tells, if it is so still
                 self.keeper.save(self._partial(now, sums, numbers))
-        self._saved_at = time.monotonic()
+        end = time.monotonic()
+        self._save_at = end + max(_EVERY, _LEAST_PAUSE * (end - start))
 
     def _partial(self, now: _Sums, sums: Profiler, numbers: frozenset[int]) -> Partial:
         return Partial(self.made_with, numbers, now.reads, sums.state(), self.breaks)
@@ -258,6 +269,18 @@ class Session:
 
     def _fault(self) -> TextError | None:
         return next((reader.fault for reader in self.readers if reader.fault is not None), None)
+
+
+def _exactness(profile: xr.Dataset) -> str:
+    """Which code made the statistics, and how far its head outputs are from the model's own."""
+    status, paths = kernel.status(), str(profile.attrs["path"]).split(" and ")
+    why = f"portable (plain torch): {status.why}"
+    if status.runs:
+        why = "portable (plain torch): the kernel does not fit these calls"
+    names = {"kernel": f"compiled kernel, {status.path}", "portable": why}
+    off = profile.attrs["verified"]
+    near = f"within {off:.1e} of the model's own" if off else "equal the model's own exactly"
+    return f"{' and '.join(names[path] for path in paths)}; recomputed head outputs {near}"
 
 
 def _bytes(batch: Batch) -> int:

@@ -73,7 +73,7 @@ def packed(
         ConfigError: a context the model does not read, or of no more than the special tokens.
         ModelError: a model that reads no text.
     """
-    check_reads_text(model)
+    check_reads_text(model, "profile")
     most = _context(model, context)
     pieces = _pieces(model, texts, targets, most)
     some = False
