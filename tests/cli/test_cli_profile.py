@@ -51,6 +51,10 @@ def test_the_table_on_a_terminal(cli: Cli, folder: Path, corpus: Path) -> None:
     head = table["previous"].stack(id=("layer", "head")).idxmax().item()
     assert row.split()[1:3] == [f"{head[0]}.{head[1]}", f"{best:.2f}".removeprefix("0")]
     assert "next " in answer.out
+    assert "(too few texts for intervals)" in " ".join(answer.out.split())
+    assert "±" not in answer.out
+    (longer := corpus.with_name("more.jsonl")).write_text(f'{corpus.read_text()}\n"It sat."\n')
+    assert "±" in cli("profile", longer, "--model", folder).out
     (line,) = answer.err.splitlines()
     assert f"{table.attrs['tokens']:,} tokens in " in line
     assert "portable (plain torch): " in line

@@ -146,3 +146,15 @@ def test_a_fault_on_a_full_disk_keeps_what_is_before_it(
     assert "line 2 cannot be read as JSON" in line
     assert " tokens are done; the profile cannot be written to " in line
     assert f"the run is kept in {kept}/heads.csv.partial" in line
+
+
+def test_a_fault_with_a_device_leaves_nothing_elsewhere(
+    cli: Cli, folder: Path, tmp_path: Path, temporary: Path
+) -> None:
+    path, out = tmp_path / "a.jsonl", tmp_path / "heads.csv"
+    path.write_text('{"text": "It is."}\n{')
+    out.symlink_to("/dev/null")
+    answer = cli("profile", path, "--model", folder, "-o", out)
+    assert answer.code == 1
+    assert answer.err.strip().endswith(f" tokens are done and in {out}")
+    assert list(temporary.iterdir()) == []

@@ -71,19 +71,19 @@ class Keeper:
         """Keep a run that was stopped: its result so far, and what is needed to go on. Says what was kept.
 
         Raises:
-            OutputError: the result cannot be written.
+            OutputError: there is no file to keep it in, and the table cannot be written.
         """
         done = f"{counted(profile)} are done"
         if self.out is None:
             show(profile)
             return f"{done} and in the table; with -o they would be kept"
-        kept = self._kept(profile, partial)
+        kept = "" if self.sidecar is None else self._kept(profile, partial)
         try:
             save_profile(profile, self.out)
         except OutputError as error:
-            return f"{done}; {error}; {kept}"
+            return f"{done}; {error}; {kept or self._rescued(profile, partial)}"
         on = ", go on with --resume" if kept == self._waits() else f"; {kept}"
-        return f"{done} and in {self.out}{on if self.sidecar is not None else ''}"
+        return f"{done} and in {self.out}{on if kept else ''}"
 
     def finish(self, profile: xr.Dataset, partial: Partial) -> None:
         """Save the result of a whole run, remove what an earlier part of it left, then show the result.
