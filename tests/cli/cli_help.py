@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -59,3 +60,18 @@ def run(*arguments: str | Path, given: bytes = b"") -> Answer:
     out, err = process.communicate(given, timeout=120)
     assert b"Traceback" not in err
     return Answer(process.returncode, out.decode(), err.decode())
+
+
+def shell(line: str, **more: str) -> subprocess.CompletedProcess[bytes]:
+    """The command as a shell runs it, `headwise` standing for it."""
+    command = line.replace("headwise", shlex.join(COMMAND), 1)
+    done = subprocess.run(
+        ["sh", "-c", command],
+        capture_output=True,
+        env=environment(**more),
+        timeout=120,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr
+    return done

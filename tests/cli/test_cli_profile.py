@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -50,12 +51,14 @@ def test_the_table_on_a_terminal(cli: Cli, folder: Path, corpus: Path) -> None:
     head = table["previous"].stack(id=("layer", "head")).idxmax().item()
     assert row.split()[1:3] == [f"{head[0]}.{head[1]}", f"{best:.2f}".removeprefix("0")]
     assert "next " in answer.out
+    assert "(too few texts for intervals)" in " ".join(answer.out.split())
+    assert "±" not in answer.out
+    (longer := corpus.with_name("more.jsonl")).write_text(f'{corpus.read_text()}\n"It sat."\n')
+    assert "±" in cli("profile", longer, "--model", folder).out
     (line,) = answer.err.splitlines()
     assert f"{table.attrs['tokens']:,} tokens in " in line
-    assert f", {table.attrs['path'].replace('portable', 'portable path')}" in line.replace(
-        "compiled ", ""
-    )
-    assert "verified within" in line
+    assert "portable (plain torch): " in line
+    assert re.search(r"; recomputed head outputs within \d\.\de-\d\d of the model's own$", line)
 
 
 def test_every_kind_of_result(cli: Cli, folder: Path, corpus: Path, tmp_path: Path) -> None:
@@ -110,7 +113,11 @@ def test_a_text_longer_than_the_context_is_cut(cli: Cli, folder: Path, tmp_path:
             ["-o", "missing/heads.nc"],
             "cannot be written to missing/heads.nc: No such file",
         ),
-        (b"text", ["--context", "0"], "0 is not in the range"),
+        (b"text", ["--context", "2"], "2 tokens leave nothing to look at; give at least 3"),
+        (b"text", ["-o", "a.nc", "-o", "b.nc"], "it was given more than once"),
+        (b"text", ["-o", "/dev/full"], "'/dev/full' says no kind of table"),
+        (b"\xff\xfea\0", [], "a.txt begins like UTF-16; convert it to UTF-8 first"),
+        (b"\xfe\xff\0a", ["--lines"], "a.txt begins like UTF-16; convert it to UTF-8 first"),
         (b"text", ["--resume"], "--resume goes with -o"),
     ],
 )

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 import xarray as xr
 from cli_help import Answer, Cli, start
@@ -116,7 +115,8 @@ def killed(cli: Cli, monkeypatch: pytest.MonkeyPatch, after: int, *arguments: st
     from headwise.cli import main
 
     with monkeypatch.context() as patch:
-        patch.setattr("headwise.cli.profiling._EVERY", -1.0)
+        for name in ("_FIRST", "_EVERY", "_LEAST_PAUSE"):
+            patch.setattr(f"headwise.cli.profiling.{name}", -1.0)
         patch.setattr(Profiler, "add", adding)
         with pytest.raises(Crash):
             main(["profile", *map(str, arguments)])
@@ -230,26 +230,10 @@ def test_nothing_to_go_on_with(cli: Cli, folder: Path, tmp_path: Path) -> None:
     answer = cli("profile", path, "--model", folder, "-o", out, "--resume")
     assert answer.code == 0
     first = answer.err.splitlines()[0]
-    assert (
-        first
-        == f"headwise: there is no {out}.partial, so nothing to go on with: from the beginning"
-    )
+    assert first == f"headwise: no unfinished run beside {out}; starting from the beginning"
     assert out.exists()
-
-
-def test_a_mended_fault_goes_on(cli: Cli, folder: Path, whole: xr.Dataset, tmp_path: Path) -> None:
-    import json
-
-    path, out = tmp_path / "a.jsonl", tmp_path / "heads.nc"
-    lines = [json.dumps({"text": line}) for line in LINES]
-    path.write_text("\n".join([*lines[:310], "{", *lines[311:]]))  # in the second 256
-    options = ("--model", folder, "--pool", "8", "-o", out)
-    answer = cli("profile", path, *options)
-    assert answer.code == 1
-    assert "a.jsonl, line 311 cannot be read as JSON" in answer.err
-    assert "310 texts, " in answer.err
-    assert hw.load_profile(out).attrs["texts"] == 310
-    path.write_text("\n".join(lines))
-    assert cli("profile", path, *options, "--resume").code == 0
-    same(hw.load_profile(out), whole)
-    assert not np.isnan(whole["previous_low"].values).any()
+    first = cli("profile", path, "--model", folder, "-o", out, "--resume").err.splitlines()[0]
+    assert first == (
+        f"headwise: no unfinished run beside {out} (which the new one replaces); "
+        "starting from the beginning"
+    )

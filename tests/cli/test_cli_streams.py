@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
-from cli_help import COMMAND, environment
+from cli_help import shell
 
 TEXT = "小明 book"
-
-
-def shell(line: str, **more: str) -> subprocess.CompletedProcess[bytes]:
-    """The command as a shell runs it, `headwise` standing for it."""
-    command = line.replace("headwise", shlex.join(COMMAND), 1)
-    done = subprocess.run(
-        ["sh", "-c", command],
-        capture_output=True,
-        env=environment(**more),
-        timeout=120,
-        check=False,
-    )
-    assert b"Traceback" not in done.stderr
-    assert b"Exception" not in done.stderr
-    return done
 
 
 @pytest.mark.parametrize("given", ["-", "--file -"])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import xarray as xr
@@ -67,44 +71,69 @@ class Keeper:
         """Keep a run that was stopped: its result so far, and what is needed to go on. Says what was kept.
 
         Raises:
-            OutputError: the result cannot be written.
+            OutputError: there is no file to keep it in, and the table cannot be written.
         """
         done = f"{counted(profile)} are done"
         if self.out is None:
             show(profile)
             return f"{done} and in the table; with -o they would be kept"
-        on = ""
-        if self.sidecar is not None and partial.batches:
-            self.save(partial)
-            on = ", go on with --resume"
-        save_profile(profile, self.out)
-        return f"{done} and in {self.out}{on}"
-
-    def finish(self, profile: xr.Dataset, partial: Partial) -> None:
-        """Show and save the result of a whole run; what an earlier part of it left is removed.
-
-        Raises:
-            OutputError: the result cannot be written; the run is kept beside it where that is possible.
-        """
-        show(profile)
-        if self.out is None:
-            return
+        kept = "" if self.sidecar is None else self._kept(profile, partial)
         try:
             save_profile(profile, self.out)
         except OutputError as error:
-            kept = self._rescued(partial)
-            raise OutputError(f"{error}{kept}") from None
-        if self.sidecar is not None:
-            self.sidecar.unlink(missing_ok=True)
+            return f"{done}; {error}; {kept or self._rescued(profile, partial)}"
+        on = ", go on with --resume" if kept == self._waits() else f"; {kept}"
+        return f"{done} and in {self.out}{on if kept else ''}"
 
-    def _rescued(self, partial: Partial) -> str:
-        """What to say of a run whose result could not be written."""
-        try:
+    def finish(self, profile: xr.Dataset, partial: Partial) -> None:
+        """Save the result of a whole run, remove what an earlier part of it left, then show the result.
+
+        Raises:
+            OutputError: the result cannot be written (the run is kept where that is possible), or not shown.
+        """
+        if self.out is not None:
+            try:
+                save_profile(profile, self.out)
+            except OutputError as error:
+                raise OutputError(f"{error}; {self._kept(profile, partial)}") from None
+            if self.sidecar is not None:
+                self.sidecar.unlink(missing_ok=True)
+        show(profile, self.out)
+
+    def _kept(self, profile: xr.Dataset, partial: Partial) -> str:
+        """Keep a run that may have no result: beside it, else in the temporary folder. Says where it is."""
+        with suppress(OutputError):
             self.save(partial)
-        except OutputError:
-            return ""
-        kept = f"; the run is kept in {self.sidecar}, so --resume needs no second one"
-        return "" if self.sidecar is None else kept
+            if self.sidecar is not None:
+                return self._waits()
+        return self._rescued(profile, partial)
+
+    def _waits(self) -> str:
+        return f"the run is kept in {self.sidecar}, go on with --resume"
+
+    def _rescued(self, profile: xr.Dataset, partial: Partial) -> str:
+        """Keep the result in the temporary folder, and what is needed to go on. Says where they are."""
+        assert self.out is not None
+        nothing = "nothing of this run is kept: the temporary folder takes nothing either"
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="headwise-"))
+        except OSError:
+            return nothing
+        said = []
+        with suppress(OutputError):
+            save_profile(profile, folder / self.out.name)
+            said.append(f"the result is kept in {folder / self.out.name}")
+        if self.sidecar is not None:
+            with suppress(OutputError):
+                save_partial(partial, folder / self.sidecar.name)
+                said.append(
+                    f"the run is kept in {folder / self.sidecar.name}, move it to {self.sidecar} to go on "
+                    "with --resume"
+                )
+        if not said:
+            with suppress(OSError):
+                folder.rmdir()
+        return "; ".join(said) or nothing
 
     def wrote(self, profile: xr.Dataset) -> str:
         """What was written, and what the file has no place for."""
@@ -123,15 +152,35 @@ def counted(profile: xr.Dataset) -> str:
     return f"{texts:,} text{'' if texts == 1 else 's'}{cut}, {tokens:,} tokens"
 
 
-def show(profile: xr.Dataset) -> None:
-    """The table of the heads that stand out, on the terminal."""
+def show(profile: xr.Dataset, saved: Path | None = None) -> None:
+    """The table of the heads that stand out, on the terminal.
+
+    Args:
+        profile: what to show.
+        saved: where it is saved, so that the table may be left unread, as by `| head`.
+
+    Raises:
+        OutputError: the table cannot be written.
+    """
     console = Console(highlight=False)
-    stacks = ", ".join(stack_words(stack) for stack in _stacks(profile))
-    console.print(f"{profile.attrs['model']}: {stacks}", markup=False)
-    console.print(counted(profile), markup=False)
-    console.print()
     colour = console.is_terminal and not console.no_color
-    console.print(profile_table(striking(profile), width=console.width, colour=colour))
+    try:
+        with console.capture() as capture:  # rich itself ends the process where a pipe was closed
+            stacks = ", ".join(stack_words(stack) for stack in _stacks(profile))
+            console.print(f"{profile.attrs['model']}: {stacks}", markup=False)
+            console.print(counted(profile), markup=False)
+            console.print()
+            console.print(profile_table(striking(profile), width=console.width, colour=colour))
+        sys.stdout.write(capture.get())
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the buffer holds
+        if saved is not None and isinstance(error, BrokenPipeError):
+            return
+        where = "with -o a file would hold the profile" if saved is None else f"{saved} is whole"
+        raise OutputError(
+            f"the table cannot be written: {error.strerror or error}; {where}"
+        ) from None
 
 
 def _stacks(profile: xr.Dataset) -> list[Stack]:

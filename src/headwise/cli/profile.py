@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
+from headwise.names import OutputError
 from headwise.see.texts.corpus import Corpus
+
+_LEAST_CONTEXT = 3
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,21 @@ class Request:
     dtype: str | None
 
 
+def _once(context: click.Context, parameter: click.Parameter, values: tuple[Path, ...]) -> Any:
+    """The value of an option that may be given once."""
+    if len(values) > 1:
+        raise click.BadParameter("it was given more than once; one file takes the results")
+    return values[0] if values else None
+
+
+def _some_context(context: click.Context, parameter: click.Parameter, value: int | None) -> Any:
+    """Refuse a context in which there is nothing to look at."""
+    if value is not None and value < _LEAST_CONTEXT:
+        few = f"{value} tokens leave nothing to look at"
+        raise click.BadParameter(f"{few}; give at least {_LEAST_CONTEXT}")
+    return value
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
@@ -38,6 +58,8 @@ class Request:
 @click.option(
     "-o",
     "--out",
+    multiple=True,
+    callback=_once,
     type=click.Path(path_type=Path),
     help="Write the results: .nc (everything), .json, .csv or .parquet (one row per head).",
 )
@@ -59,7 +81,8 @@ class Request:
 )
 @click.option(
     "--context",
-    type=click.IntRange(1),
+    type=int,
+    callback=_some_context,
     metavar="N",
     help="Cut longer texts into pieces of at most N tokens. [what the model reads]",
 )
@@ -90,11 +113,13 @@ def profile(
 ) -> int:
     """Profile every head over the texts in FILES: what it looks at, how far, how sharply, and what it adds.
 
-    Plain text files are one document each (or, with --lines, one text per line); .jsonl and .ndjson hold one
-    object per line; of .conllu the sentences are read; .gz is unpacked; - is the standard input.
+    Plain text files are one document each, without its last line end (or, with --lines, one text per line);
+    .jsonl and .ndjson hold one object per line; of .conllu the sentences are read; .gz is unpacked; - is the
+    standard input.
 
     Ctrl-C stops after the batch that runs and keeps what is done, in --out and beside it; --resume goes on from
-    there. Several processes: torchrun --nproc-per-node 2 -m headwise profile ...
+    there. A run that is killed keeps all but about its last minute: what is done is saved beside --out after 10
+    seconds, then every minute. Several processes: torchrun --nproc-per-node 2 -m headwise profile ...
 
     \b
     headwise profile story.txt
@@ -122,6 +147,10 @@ def _check_out(request: Request) -> None:
     if request.out is None:
         if request.resume:
             raise click.UsageError("--resume goes with -o, the result of the run to go on with")
+        if sys.__stdout__ is None:
+            raise OutputError(
+                "the table cannot be written: the standard output is closed; give -o FILE"
+            )
         return
     from headwise.files import check_writable
     from headwise.see.profile.files import check_kind

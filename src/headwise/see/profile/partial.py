@@ -63,12 +63,14 @@ class Partial:
         batches: which batches are in the sums.
         reads: how far texts (and targets) were read for them.
         state: the sums.
+        breaks: after how many texts the corpus broke off, which closed a batch there.
     """
 
     made_with: Mapping[str, str]
     batches: frozenset[int]
     reads: tuple[Read, ...]
     state: State
+    breaks: tuple[int, ...] = ()
 
 
 def partial_of(result: Path) -> Path:
@@ -94,6 +96,7 @@ def save_partial(partial: Partial, path: Path) -> None:
         "made_with": json.dumps(dict(partial.made_with)),
         "batches": json.dumps([whole, *sorted(b for b in partial.batches if b > whole)]),
         "reads": json.dumps([asdict(read) for read in partial.reads]),
+        "breaks": json.dumps(partial.breaks),
         "shapes": json.dumps(shapes),
         "words": json.dumps({k: v for k, v in partial.state.items() if isinstance(v, str)}),
     }
@@ -122,7 +125,8 @@ def load_partial(path: Path) -> Partial | None:
         whole, *beyond = json.loads(header["batches"])
         batches = frozenset([*range(whole), *beyond])
         reads = tuple(Read(**read) for read in json.loads(header["reads"]))
-        return Partial(json.loads(header["made_with"]), batches, reads, state)
+        breaks = tuple(json.loads(header["breaks"]))
+        return Partial(json.loads(header["made_with"]), batches, reads, state, breaks)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
         raise ModelError(
             f"{path} cannot be read ({error}); remove it and start from the beginning"

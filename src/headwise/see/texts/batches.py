@@ -18,7 +18,7 @@ from headwise.hub.calling import PADDING, TARGET_PADDING, batch_axis, standard_n
 from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
 from headwise.see.record import Side
-from headwise.see.texts.tokens import Token, tokenize, tokens_of_ids
+from headwise.see.texts.tokens import Token, check_reads, tokenize, tokens_of_ids
 from headwise.see.texts.writing import real_of, written_by
 
 MOST_TOKENS = 4096
@@ -113,17 +113,13 @@ def batches_of(
             start = stop
 
 
-def check_reads_text(model: Model) -> None:
+def check_reads_text(model: Model, call: str = "look") -> None:
     """Refuse a model that reads no text, or has no tokenizer to read it with.
 
     Raises:
         ModelError: it reads something else, or has no tokenizer.
     """
-    reads = getattr(model.module, "main_input_name", "input_ids")
-    if reads != "input_ids":
-        raise ModelError(
-            f"{model.name} reads {reads}, not text; pass them from Python: look(model, {{{reads!r}: ...}})"
-        )
+    check_reads(model.name, getattr(model.module, "main_input_name", "input_ids"), call)
     if model.tokenizer is None:
         raise ModelError(
             f"{model.name} has no tokenizer; load(module, tokenizer=...) or pass a batch of input_ids"

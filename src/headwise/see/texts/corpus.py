@@ -2,12 +2,13 @@
 
 Kinds, told by the name (a .gz behind it is unpacked): .jsonl and .ndjson (one text per line, as an object's
 field or a plain string), .conllu (the sentences of its `# text =` comments), and anything else as plain text,
-where a file is one document, or each line a text. `-` is the standard input, as plain text unless a
-field is named. Nothing here imports torch.
+where a file is one document but for its last line end, or each line a text. `-` is the standard input, as plain
+text unless a field is named. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import stat
@@ -27,6 +28,9 @@ __all__ = ["Corpus"]
 
 _FIRST = 1 << 16
 """How many bytes tell, before anything runs, whether a file is text."""
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How UTF-16 begins, which marks the order of its bytes."""
 
 _FIELD = "text"
 _JSON = {".jsonl", ".ndjson"}
@@ -122,7 +126,7 @@ class Corpus:
             else:
                 with _readable(path):
                     data = file.read()
-                yield _decoded(path, data).rstrip("\r\n")
+                yield _decoded(path, data).removesuffix("\n").removesuffix("\r")
 
     def _of_json(self, path: Path, number: int, line: str) -> str:
         where = f"{_name(path)}, line {number}"
@@ -202,6 +206,8 @@ def _readable(path: Path) -> Iterator[None]:
 
 def _check_start(path: Path, data: bytes) -> None:
     """Refuse a file whose first bytes are no text."""
+    if data.startswith(_UTF16):
+        raise _utf16(path)
     nul = data.find(b"\0")
     if nul >= 0:
         raise TextError(f"{path} is not text (byte {nul} is 0); give text files in UTF-8")
@@ -235,8 +241,14 @@ def _decoded(path: Path, data: bytes, number: int | None = None, at: int = 0) ->
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
+        if at == 0 and data.startswith(_UTF16):
+            raise _utf16(path) from None
         raise _not_utf8(path, at + error.start, data[error.start], number) from None
     return text if at else text.removeprefix("\ufeff")
+
+
+def _utf16(path: Path) -> TextError:
+    return TextError(f"{_name(path)} begins like UTF-16; convert it to UTF-8 first")
 
 
 def _not_utf8(path: Path, at: int, byte: int, line: int | None = None) -> TextError:

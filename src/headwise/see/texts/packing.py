@@ -7,7 +7,7 @@ How they are batched depends on the texts alone, so a run that is taken up again
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -39,12 +39,13 @@ SPLITTING = (
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """A text, or a part of one; `skipped` counts the empty texts before it."""
+    """A text, or a part of one; `skipped` counts the empty texts before it, `number` all up to its own."""
 
     source: Side
     target: Side | None
     first: bool
     skipped: int
+    number: int
     cut: Cut | None = None
 
     @property
@@ -60,6 +61,7 @@ def packed(
     *,
     targets: Iterable[str] | None = None,
     context: int | None = None,
+    breaks: Collection[int] = (),
 ) -> Iterator[Batch]:
     """The texts as batches of about 4096 tokens, padding included, in an order that depends on nothing else.
 
@@ -69,17 +71,19 @@ def packed(
         targets: what the decoder of an encoder-decoder reads for each.
         context: the most tokens of a piece; None = what the model reads at most, the whole text where it has no
             limit. A longer text is cut (`SPLITTING`); each piece is a row of its own.
+        breaks: numbers of texts after which a batch begins anew, where the texts once ended: those before it are
+            batched as they were then.
 
     Raises:
         TextError: no text at all, one that is no text or has no tokens, or one with a target that is too long.
         ConfigError: a context the model does not read, or of no more than the special tokens.
         ModelError: a model that reads no text.
     """
-    check_reads_text(model)
+    check_reads_text(model, "profile")
     most = _context(model, context)
     pieces = _pieces(model, texts, targets, most)
     some = False
-    for window in _windows(pieces):
+    for window in _windows(pieces, breaks):
         yield from _batches(model, window)
         some = True
     if not some:
@@ -118,7 +122,7 @@ def _pieces(
         for part in parts:
             if held is not None:
                 yield held
-            held = _Piece(part, goal, part is parts[0], skipped, cut)
+            held = _Piece(part, goal, part is parts[0], skipped, i + 1, cut)
             skipped = 0
     if held is not None:
         yield replace(held, skipped=held.skipped + skipped)
@@ -174,9 +178,12 @@ def _cut(side: Side, most: int | None) -> list[Side]:
     ]
 
 
-def _windows(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+def _windows(pieces: Iterator[_Piece], breaks: Collection[int]) -> Iterator[list[_Piece]]:
     window: list[_Piece] = []
     for piece in pieces:
+        if window and any(window[-1].number <= one < piece.number for one in breaks):
+            yield window
+            window = []
         window.append(piece)
         if len(window) == _WINDOW:
             yield window
