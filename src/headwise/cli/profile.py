@@ -118,8 +118,9 @@ def profile(
     standard input.
 
     Ctrl-C stops after the batch that runs and keeps what is done, in --out and beside it; --resume goes on from
-    there. A run that is killed keeps all but about its last minute: what is done is saved beside --out after 10
-    seconds, then every minute. Several processes: torchrun --nproc-per-node 2 -m headwise profile ...
+    there. A run that is killed keeps all but about its last minute and the batch that ran: batches done are
+    saved beside --out after 10 seconds, then every minute. Several processes: torchrun --nproc-per-node 2
+    -m headwise profile ...
 
     \b
     headwise profile story.txt
