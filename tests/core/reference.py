@@ -91,7 +91,8 @@ def _pooled(
     total, most = (np.zeros((batch, heads, side, side)) for _ in range(2))
     for b in range(batch):
         row = np.arange(queries) * side // max(1, lengths[0][b])
-        column = np.minimum(np.arange(keys) * side // max(1, lengths[1][b]), side - 1)
+        at = np.arange(keys)
+        column = np.where(at < lengths[1][b], at * side // max(1, lengths[1][b]), side - 1)
         for r, c in np.ndindex(side, side):
             cell = pattern[b][:, (row == r) & real[b]][:, :, column == c]
             if cell.shape[1]:

@@ -29,8 +29,8 @@ class Columns:
         self.wanted = wanted
         self.side = max(1, wanted.pool)
         self.query_cell, self.counts = cells_of(queries, self.side, wanted.query_lengths, device)
-        lengths = None if wanted.key_lengths is None else wanted.key_lengths.clamp_min(1)
-        self.key_cell = cells_of(keys, self.side, lengths, device)[0].clamp_max(self.side - 1)
+        self.key_cell = cells_of(keys, self.side, wanted.key_lengths, device)[0]
+        self.key_cell.clamp_max_(self.side - 1)
         self.sums = scores.q.new_zeros(batch, heads, self.side, keys)
         self.most = torch.zeros_like(self.sums) if wanted.pool else None
         seen, heads = (1, 1) if scores.mask is None else scores.mask.extent()

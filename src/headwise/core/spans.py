@@ -6,13 +6,25 @@ rules do not tell, as of a mask tensor, is read off the mask's rows, some at a t
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from headwise.core.limits import Lengths, Limit, Real, SameDocument
 from headwise.core.masks import Mask
-from headwise.core.rules import Both, Either, Full, Other, Prefix, Rule, Window
+from headwise.core.rules import (
+    ANYWHERE,
+    Band,
+    Both,
+    Either,
+    Full,
+    Other,
+    Prefix,
+    Rule,
+    Window,
+)
 
 __all__ = ["Span", "spans"]
 
@@ -33,19 +45,28 @@ def spans(
     Raises:
         MaskError: the mask carries a tensor too short for this many queries or keys.
     """
+    if mask is None or (not mask.limits and isinstance(mask.rule, Full | Window)):
+        return _of_band(ANYWHERE if mask is None else mask.rule.band(), queries, keys, offset)
     at = torch.arange(offset, offset + queries, device="cpu")[None]
     everything = torch.zeros_like(at), torch.full_like(at, keys)
-    if mask is None:
-        found: Span | None = everything
-    else:
-        bound = mask.bound(queries, keys, offset)
-        found = _of_rule(bound.rule, at, everything)
-        for limit in bound.limits:
-            part = None if found is None else _of_limit(limit, at, keys)
-            found = None if found is None or part is None else _overlap(found, part)
-        if found is None:
-            found = _read(bound, at[0], keys)
+    bound = mask.bound(queries, keys, offset)
+    found = _of_rule(bound.rule, at, everything)
+    for limit in bound.limits:
+        part = None if found is None else _of_limit(limit, at, keys)
+        found = None if found is None or part is None else _overlap(found, part)
+    if found is None:
+        found = _read(bound, at[0], keys)
     return None if found is None else _tidy(found, keys)
+
+
+@lru_cache(maxsize=16)
+def _of_band(band: Band, queries: int, keys: int, offset: int) -> Span:
+    """The keys within a band, kept because all layers of a model ask for the same."""
+    back, ahead = band
+    at = torch.arange(offset, offset + queries, device="cpu")[None]
+    low = torch.zeros_like(at) if back is None else at - back
+    high = torch.full_like(at, keys) if ahead is None else at + ahead + 1
+    return _tidy((low, high), keys)
 
 
 def _overlap(a: Span, b: Span) -> Span:

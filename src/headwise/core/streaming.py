@@ -53,7 +53,8 @@ class Wanted:
         received: whether to add up the mass each key receives.
         query_lengths: how many queries of each sequence are real (padding on the right); the others count
             neither in `received` nor in the pooled map. None = all.
-        key_lengths: the same of keys, which says how wide a cell of the pooled map is.
+        key_lengths: the same of keys, which says how wide a cell of the pooled map is; keys beyond, where
+            the mask lets them be seen, count in the last cell.
         functions: statistics of one's own by name.
     """
 

@@ -240,7 +240,8 @@ def _to(value: Any, device: torch.device) -> Any:
 def _evaluating(module: nn.Module) -> Iterator[None]:
     """In eval mode for the time of the `with`; each part goes back to the mode it was in."""
     training = [part for part in module.modules() if part.training]
-    module.eval()
+    if training:
+        module.eval()
     try:
         yield
     finally:

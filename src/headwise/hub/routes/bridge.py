@@ -53,7 +53,8 @@ def routed(model: nn.Module) -> Iterator[None]:
     if _ROUTING in model.__dict__:
         yield
         return
-    pretrained = [m for m in model.modules() if isinstance(m, PreTrainedModel)]
+    modules = list(model.modules())
+    pretrained = [m for m in modules if isinstance(m, PreTrainedModel)]
     for part in pretrained:
         if not part._can_set_attn_implementation() and any(routes(type(m)) for m in part.modules()):
             raise ModelError(
@@ -63,12 +64,12 @@ def routed(model: nn.Module) -> Iterator[None]:
     for name, mask in ((_NAME, sdpa_mask), (_NAME_OF["eager"], eager_mask)):
         AttentionInterface.register(name, _headwise)
         AttentionMaskInterface.register(name, mask)
-    configs: dict[int, Any] = {id(m.config): m.config for m in model.modules() if _has_config(m)}
+    configs: dict[int, Any] = {id(m.config): m.config for m in modules if _has_config(m)}
     before = [(config, config._attn_implementation) for config in configs.values()]
     routing = _Routing({id(config): name for config, name in before})
-    handles = [handle for m in model.modules() if routes(type(m)) for handle in routing.follow(m)]
+    handles = [handle for m in modules if routes(type(m)) for handle in routing.follow(m)]
     try:
-        for module in model.modules():
+        for module in modules:
             module.__dict__[_ROUTING] = routing
         for config, name in before:
             config._attn_implementation_internal = _NAME_OF.get(name, _NAME)
@@ -78,7 +79,7 @@ def routed(model: nn.Module) -> Iterator[None]:
             handle.remove()
         for config, name in before:
             config._attn_implementation_internal = name
-        for module in model.modules():
+        for module in modules:
             module.__dict__.pop(_ROUTING, None)
 
 
