@@ -280,7 +280,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60.0, help="per case")
-    parser.add_argument("--only", default="", help="cases that begin so; writes nothing")
+    parser.add_argument(
+        "--only", default="", help="cases that begin so; writes nothing but with --into"
+    )
+    parser.add_argument(
+        "--into", default="", help="name of the results to write; heads where all is run"
+    )
     parser.add_argument("--peak", choices=("plain", "profile"), help=argparse.SUPPRESS)
     parser.add_argument("--make", help=argparse.SUPPRESS)
     parser.add_argument("--length", type=int, help=argparse.SUPPRESS)
@@ -302,11 +307,11 @@ def main() -> None:
     if options.only in ("", "memory"):
         row = memory("llama", 16384, options.threads)
         write("heads-memory", MEMORY, [row], machine(options.threads))
-    if options.only:
+    if not rows or (options.only and not options.into):
         return None
     about = f"{ABOUT} Largest difference between kernel and portable statistics: {worst:.1e}."
     name = "heads" if options.threads == 1 else f"heads-{options.threads}-threads"
-    return write(name, about, rows, machine(options.threads))
+    return write(options.into or name, about, rows, machine(options.threads))
 
 
 if __name__ == "__main__":
