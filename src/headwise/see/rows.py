@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.core.streaming import Statistics, Wanted, measure
+from headwise.core.streaming import Wanted, measure_rows
 from headwise.names import ConfigError, HeadError, HeadId
 from headwise.see.record import LayerRecord, Record
 
@@ -41,7 +41,7 @@ def strongest_of(
         if not isinstance(value, int) or value < least:
             raise ConfigError(f"{name} must be a whole number from {least}, came {value!r}")
     wanted = Wanted(top=min(top, keys), eligible=_eligible(eligible, layer), apart=apart)
-    found = _measured(layer, wanted)
+    found = measure_rows(layer.scores, wanted)
     assert found.top_keys is not None
     assert found.top_weights is not None
     at = found.top_keys[0, head.head].cpu().numpy()
@@ -82,7 +82,7 @@ def statistics_of(record: Record, stream: str | None) -> xr.Dataset:
     queries = layers[0].queries
     values = {name: np.full((len(layers), heads, len(queries.tokens)), np.nan) for name in _SAYS}
     for i, layer in enumerate(layers):
-        found = _measured(layer, Wanted())
+        found = measure_rows(layer.scores, Wanted())
         for name, array in values.items():
             row = getattr(found, name)[0].double().cpu().numpy()
             array[i, : layer.num_heads] = (
@@ -100,11 +100,6 @@ def statistics_of(record: Record, stream: str | None) -> xr.Dataset:
         },
         attrs={"model": record.model, "stream": chosen},
     )
-
-
-def _measured(layer: LayerRecord, wanted: Wanted) -> Statistics:
-    """The statistics of a layer's rows; there are no values to mix."""
-    return measure(layer.scores, layer.scores.k[..., :0], wanted)[1]
 
 
 def _eligible(eligible: Sequence[bool] | np.ndarray | None, layer: LayerRecord) -> Tensor | None:

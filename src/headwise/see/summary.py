@@ -18,8 +18,9 @@ from torch import Tensor
 
 from headwise.core import masks
 from headwise.core.scores import Scores
-from headwise.core.streaming import Statistics, Wanted, measure
+from headwise.core.streaming import Statistics, Wanted, measure_rows
 from headwise.names import HeadId
+from headwise.see import probes
 from headwise.see.record import LayerRecord, Record, Side
 
 RULES = ("previous", "self", "first", "same token")
@@ -84,35 +85,31 @@ def targets(layer: LayerRecord) -> dict[str, Tensor]:
 
     Between two different texts (cross-attention) only "first" means anything.
     """
-    tokens = layer.queries.tokens
-    count = len(tokens)
-    at = torch.arange(count)
-    none = torch.full((count,), -1)
-    first = torch.zeros(count, dtype=torch.long)
-    if not layer.own_text:
-        return {"previous": none, "self": none, "first": first, "same token": none}
-    seen: dict[int, int] = {}
-    same = none.clone()
-    for i, token in enumerate(tokens):
-        if token.id >= 0:  # positions that are no tokens have no other of their kind
-            same[i] = seen.get(token.id, -1)
-            seen[token.id] = i
-    return {"previous": at - 1, "self": at, "first": first, "same token": same}
+    named = {
+        "previous": probes.previous,
+        "self": probes.self,
+        "same token": probes.same_token,
+    }
+    sides = (layer.queries, layer.keys, layer.own_text)
+    found = {rule: probe.targets(*sides) for rule, probe in named.items()}
+    found["first"] = torch.zeros(
+        len(layer.queries.tokens), dtype=torch.long
+    )  # of the first token, too
+    return found
 
 
 def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:
     scores = _from_the_start(layer.scores)
-    probes = _apart(torch.stack([targets(layer)[rule] for rule in RULES])).to(scores.q.device)
+    named = _apart(torch.stack([targets(layer)[rule] for rule in RULES])).to(scores.q.device)
     wanted = Wanted(
-        probes=probes[None],
+        probes=named[None],
         top=max(1, top),
         eligible=_telling_keys(layer.keys)[None].to(scores.q.device),
         apart=FAR if scores.shape[3] > FAR + 1 else 1,
     )
-    few_values = scores.k[..., :16]  # z is not asked for; the kernel takes no narrower values
-    found = measure(scores, few_values, wanted)[1]
+    found = measure_rows(scores, wanted)
     assert found.mass is not None
-    means = found.mass[0].sum(-1) / (probes >= 0).sum(-1).clamp_min(1)
+    means = found.mass[0].sum(-1) / (named >= 0).sum(-1).clamp_min(1)
     evenness = _evenness(found)
     strongest = _strongest(found, top)
     for head in range(layer.num_heads):

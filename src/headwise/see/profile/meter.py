@@ -65,7 +65,9 @@ class Pass:
 
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
             ours, run = self._measure(layer, scores, v)
-            off = ours.float().sub_(z.detach()).abs_().amax(-1)  # in place: z is large for a long text
+            off = (
+                ours.float().sub_(z.detach()).abs_().amax(-1)
+            )  # in place: z is large for a long text
             worst = off.masked_fill(~run.asked.real, 0.0).amax((0, 2))
             run.verified = worst if run.shard is None else run.shard.gather(worst, 0)
 
