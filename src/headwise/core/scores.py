@@ -7,8 +7,9 @@ gives any rows of any heads when asked. Every explicit softmax of headwise is th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -58,6 +59,11 @@ class Scores:
     softcap: float | None = None
     sink: Float[Tensor, " head"] | None = None
     query_offset: int = 0
+
+    @property
+    def call(self) -> dict[str, Any]:
+        """The arguments of `attend` that make this call, all but the values."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -152,19 +152,12 @@ def _headwise(
     scores, v = interpret(module, query, key, value, attention_mask, **kwargs)
     if own is None or tap is None or tap.gate is not None or tap.meter is not None:
         z = attend(
-            scores.q,
-            scores.k,
-            v,
-            scores.mask,
-            scale=scores.scale,
-            bias=scores.bias,
-            softcap=scores.softcap,
-            sink=scores.sink,
+            **scores.call,
+            v=v,
             gate=None if tap is None else local_gate(module, tap.gate, query.shape[1]),
             dropout=kwargs.get("dropout") or 0.0,
             observers=() if tap is None else tap.observers,
             meter=None if tap is None else tap.meter,
-            query_offset=scores.query_offset,
         )
         return z.transpose(1, 2).contiguous(), None
     out = own(module, query, key, value, attention_mask, **kwargs)[0]

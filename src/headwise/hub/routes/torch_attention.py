@@ -189,18 +189,13 @@ def _by_attend(
     """The call as `attend` computes it, with the gate before W_O; weights are those before dropout."""
     scores, v = reader.read(call)
     result = attend(
-        scores.q,
-        scores.k,
-        v,
-        scores.mask,
-        scale=scores.scale,
-        bias=scores.bias,
+        **scores.call,
+        v=v,
         gate=tap.gate,
         dropout=call["dropout_p"] if call["training"] else 0.0,
         return_pattern=call["need_weights"],
         observers=tap.observers,
         meter=tap.meter,
-        query_offset=scores.query_offset,
     )
     z, pattern = result if isinstance(result, tuple) else (result, None)
     out = w_o(z.transpose(1, 2).flatten(2)).transpose(0, 1)
