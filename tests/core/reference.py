@@ -66,6 +66,9 @@ def statistics(
         for b, h, p, i in np.ndindex(found["mass"].shape):
             if named[b, p, i] >= 0:
                 found["mass"][b, h, p, i] = pattern[b, h, i, named[b, p, i]]
+        found["named_seen"] = np.zeros(found["mass"].shape, dtype=bool)
+        for b, h, p, i in np.ndindex(found["mass"].shape):
+            found["named_seen"][b, h, p, i] = named[b, p, i] >= 0 and sees[b, h, i, named[b, p, i]]
         found["hits"] = (found["mass"] > 0) & (found["mass"] == found["largest"][:, :, None])
     if wanted.received:
         found["received"] = (pattern * real[:, None, :, None]).sum(2)

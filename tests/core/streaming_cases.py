@@ -138,7 +138,7 @@ def check(
 ) -> None:
     """Every statistic against the oracle; what was not wanted is not there."""
     expected = statistics(pattern, sees, wanted, offset)
-    for name in ("entropy", "distance", "largest", "visible", "mass", "hits"):
+    for name in ("entropy", "distance", "largest", "visible", "mass", "hits", "named_seen"):
         compare(name, getattr(found, name), expected.get(name))
     for name in ("received", "seen_by", "pooled", "pooled_max"):
         compare(name, getattr(found, name), expected.get(name))

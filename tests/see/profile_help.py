@@ -40,11 +40,12 @@ def cases(record: hw.Record, top: int) -> dict[tuple[str, hw.HeadId], tuple[floa
         for probe in BUILT_IN:
             at = probe.targets(layer.queries, layer.keys, layer.own_text).numpy()
             mass = weights[np.arange(n), at]
-            rows[probe.name] = (mass, at >= 0)
-            rows[f"{probe.name}_hits"] = ((mass > 0) & (mass >= weights.max(1)), at >= 0)
+            case = (at >= 0) & record.visible(head)[np.arange(n), at]  # what lies ahead is none
+            rows[probe.name] = (mass, case)
+            rows[f"{probe.name}_hits"] = ((mass > 0) & (mass >= weights.max(1)), case)
             others = weights.copy()
             others[np.arange(n), at] = -1
-            rows[f"{probe.name}_ties"] = (np.abs(others.max(1) - mass) < 1e-5, at >= 0)
+            rows[f"{probe.name}_ties"] = (np.abs(others.max(1) - mass) < 1e-5, case)
         for name, (values, counts) in rows.items():
             found[name, head] = float((values * counts).sum()), int(counts.sum())
     return found

@@ -8,7 +8,7 @@ from profile_help import TEXTS, cases
 
 import headwise as hw
 from headwise.see.profile.profiler import Profiler
-from headwise.see.profile.tally import interval, mean, row_tally
+from headwise.see.profile.tally import interval, mean, of_both, row_tally
 from headwise.see.texts.packing import packed
 
 MORE = [*TEXTS, "cc dd cc", "all in all it was all", "xyzzy, xyzzy"]
@@ -116,7 +116,10 @@ def test_intervals_are_as_wide_as_resampling_texts_says() -> None:
     random = np.random.default_rng(0)
     counts = random.integers(5, 60, 300).astype(float)
     sums = counts * (0.4 + 0.2 * random.normal(size=300)) + 0.002 * counts**2
-    (one,) = row_tally(sums[None, None, :, None], counts[None, None, :, None])
+    halves = random.integers(0, 2, 300)
+    (tally,) = row_tally(sums[None, None, :, None], counts[None, None, :, None], halves)
+    tally |= {name: np.zeros((2, 0, 1)) for name in ("uniform", "unseen", "offsets")}
+    one = of_both(tally)
     drawn = random.integers(0, 300, (4000, 300))
     ratios = sums[drawn].sum(1) / counts[drawn].sum(1)
     low, high = np.quantile(ratios, (0.025, 0.975))

@@ -38,7 +38,10 @@ def rows(model: hw.Model, texts, **settings) -> list[str]:
 
 def means(table):
     """Without the intervals, for which pieces of one text are one."""
-    return table.drop_vars([name for name in table.data_vars if name.endswith(("_low", "_high"))])
+    of_texts = [
+        n for n in table.data_vars if n.endswith(("_low", "_high")) or n.startswith("probe_")
+    ]
+    return table.drop_vars(of_texts)
 
 
 def test_a_long_text_is_cut_into_equal_pieces_with_special_tokens(marked_model) -> None:

@@ -195,6 +195,9 @@ def measure(scores: Scores, v: Tensor, wanted: Wanted) -> tuple[Tensor, Statisti
     z = call.run()
     found = call.results
     found["visible"] = (span[1] - span[0]).long()[:, None]
+    if wanted.probes is not None:
+        low, high = (end[:, None].long() for end in span)
+        found["named_seen"] = ((wanted.probes >= low) & (wanted.probes < high))[:, None]
     if wanted.received:
         found["seen_by"] = _seen_by(span, wanted.query_lengths, keys)[:, None]
     return z, Statistics(**found, path="kernel")  # type: ignore[arg-type]  # `own` stays empty

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headwise.core.scores import Scores, Tile
@@ -104,6 +104,7 @@ class Probes:
         self.probes = probes.to(scores.q.device)
         self.mass = scores.q.new_empty(batch, heads, probes.shape[1], queries)
         self.hits = torch.empty_like(self.mass, dtype=torch.bool)
+        self.seen: list[Tensor] = []
 
     def enter(self, rows: Rows) -> None:
         """Looks up the columns of the named keys; keys that none of the rows sees have none."""
@@ -112,6 +113,7 @@ class Probes:
         named = self.probes[:, None, :, self.rows]
         self.inside = (named >= keys.start) & (named < keys.stop)
         self.at = (named - keys.start).where(self.inside, 0).transpose(2, 3)
+        self.seen.append(_seen(rows.sight, self.inside, self.at))
 
     def add(self, tile: Tile, heads: slice) -> None:
         batch, some, queries, keys = tile.pattern.shape
@@ -125,7 +127,25 @@ class Probes:
         self.hits[:, heads, :, self.rows] = (mass > 0) & (mass >= tile.largest[:, :, None])
 
     def result(self) -> dict[str, Any]:
-        return {"mass": self.mass.float(), "hits": self.hits}
+        return {"mass": self.mass.float(), "hits": self.hits, "named_seen": _widest(self.seen)}
+
+
+def _seen(sight: Sight, inside: Tensor, at: Tensor) -> Bool[Tensor, "_ _ probe query"]:
+    """Which of the named keys their rows may see; `at` [batch, 1, query, probe] counts within the sight."""
+    seen = inside
+    for part, closed in sight.closed:
+        here = at - part.start
+        within = (here >= 0) & (here < closed.shape[3])
+        shape = (max(closed.shape[0], at.shape[0]), closed.shape[1], *at.shape[2:])
+        taken = closed.expand(shape[0], -1, -1, -1).gather(3, here.where(within, 0).expand(shape))
+        seen = seen & ~(taken & within).transpose(2, 3)
+    return seen
+
+
+def _widest(parts: Sequence[Tensor]) -> Tensor:
+    """Parts of rows after one another, whatever axes of size 1 each has."""
+    batch, heads = (max(part.shape[axis] for part in parts) for axis in (0, 1))
+    return torch.cat([part.expand(batch, heads, -1, -1) for part in parts], -1)
 
 
 class Functions:

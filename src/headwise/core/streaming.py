@@ -80,6 +80,7 @@ class Statistics:
         visible: how many keys the row may see (axes of size 1 where it is the same for all).
         mass: the weight on the key each probe names; 0 where it names none or one that is not seen.
         hits: whether that key has the row's largest weight.
+        named_seen: whether the query may see it (axes of size 1 where it is the same for all).
         top_keys: the strongest keys, strongest first; -1 where the row has fewer.
         top_weights: their weights.
         received: the sum over real queries of the weights on each key.
@@ -98,6 +99,7 @@ class Statistics:
     visible: Int[Tensor, "#batch #head query"]
     mass: Float[Tensor, "batch head probe query"] | None = None
     hits: Bool[Tensor, "batch head probe query"] | None = None
+    named_seen: Bool[Tensor, "#batch #head probe query"] | None = None
     top_keys: Int[Tensor, "batch head query top"] | None = None
     top_weights: Float[Tensor, "batch head query top"] | None = None
     received: Float[Tensor, "batch head key"] | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -13,6 +14,8 @@ from torch import Tensor
 from headwise.core.streaming import PatternFunction, Wanted
 from headwise.names import TextError
 from headwise.see.probes import Probe
+from headwise.see.profile.halves import halves_of
+from headwise.see.profile.linking import Linked, Linking
 from headwise.see.texts.batches import Batch, Cut
 
 __all__ = ["SAMPLES", "Asked", "Settings", "asked_of", "samples"]
@@ -34,6 +37,16 @@ class Settings:
     positions: int
 
     @cached_property
+    def of_tokens(self) -> tuple[int, ...]:
+        """The numbers of the probes of tokens."""
+        return tuple(p for p, probe in enumerate(self.probes) if probe.units is None)
+
+    @cached_property
+    def of_units(self) -> tuple[int, ...]:
+        """The numbers of the probes of units."""
+        return tuple(p for p, probe in enumerate(self.probes) if probe.units is not None)
+
+    @cached_property
     def statistics(self) -> tuple[str, ...]:
         """The names of all statistics that are means over rows, in the order they are kept in."""
         names = [probe.name for probe in self.probes]
@@ -50,7 +63,8 @@ class Asked:
     Attributes:
         wanted: of `measure`.
         real: which queries are tokens and no padding.
-        named: for how many queries of each text each probe names a key.
+        halves: in which half of the texts each row is.
+        linked: what the probes of units ask; None where that is nothing.
         sampled: the queries on which results are measured, as many for each text as for the one with most.
         counted: which of these count.
         cells: how many texts have a query in each cell of the pooled map.
@@ -60,7 +74,8 @@ class Asked:
 
     wanted: Wanted
     real: Bool[Tensor, "batch 1 query"]
-    named: Int[Tensor, "probe batch 1"]
+    halves: Int[np.ndarray, " row"]
+    linked: Linked | None
     sampled: Int[Tensor, "batch sample"]
     counted: Bool[Tensor, "batch 1 sample"]
     cells: Float[Tensor, " query_cell"]
@@ -83,18 +98,21 @@ def asked_of(
         TextError: padding before a text's tokens.
         ConfigError: a probe that names no key of the text.
     """
-    size, probes = batch.size, settings.probes
-    named = torch.full((size, len(probes), queries), -1)
+    size, of_tokens = batch.size, settings.of_tokens
+    named = torch.full((size, len(of_tokens), queries), -1)
+    linking = Linking([(p, settings.probes[p]) for p in settings.of_units], keys)
     lengths = torch.empty(2, size, dtype=torch.long)
     for i in range(size):
         looking, q_keep = batch.side(stream, i, queries, looks=True)
         looked_at, k_keep = batch.side(stream, i, keys, looks=False)
         lengths[0, i], lengths[1, i] = n, _ = _length(q_keep), _length(k_keep)
         own_text = stream != "cross" and looking.tokens == looked_at.tokens
-        for p, probe in enumerate(probes):
-            named[i, p, :n] = probe.targets(looking, looked_at, own_text)
+        for at, p in enumerate(of_tokens):
+            named[i, at, :n] = settings.probes[p].targets(looking, looked_at, own_text)
+        linking.add(i, looking, looked_at, own_text)
+    linked = linking.linked()
     wanted = Wanted(
-        probes=named.to(device) if probes else None,
+        probes=named.to(device) if of_tokens else None,
         top=settings.top,
         pool=settings.pool,
         received=settings.positions > 0,
@@ -108,7 +126,8 @@ def asked_of(
     return Asked(
         wanted,
         (torch.arange(queries) < lengths[0][:, None])[:, None].to(device),
-        (named >= 0).sum(2).T[..., None].to(device),
+        halves_of(batch),
+        None if linked is None else linked.to(device),
         sampled.to(device),
         (torch.arange(sampled.shape[1]) < counts)[:, None].to(device),
         _cells(lengths[0], settings.pool).to(device),

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from headwise.core.attention import Meter, Observer
 from headwise.core.scores import Scores
 from headwise.core.streaming import measure
+from headwise.core.units import measure_units
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch
@@ -25,7 +26,7 @@ from headwise.hub.shards import local_part, num_kv_heads, shard_of
 from headwise.names import LayerId, ModelError
 from headwise.see.looking import refuse_split, run_id
 from headwise.see.profile.asking import Asked, Settings, asked_of
-from headwise.see.profile.reducing import LayerRun, of_all_heads, reduced
+from headwise.see.profile.reducing import LayerRun, cases_of_all_heads, of_all_heads, reduced
 from headwise.see.profile.tally import LayerTally
 from headwise.see.texts.batches import Batch
 
@@ -117,7 +118,10 @@ class Pass:
         shard = shard_of(layer.module, scores.shape[1])
         if shard is not None:
             statistics = of_all_heads(statistics, shard)
-        run = LayerRun(id, num_kv_heads(layer.module, scores), statistics, asked, shard)
+        linked = None if asked.linked is None else measure_units(scores, asked.linked.cases)
+        if linked is not None and shard is not None:
+            linked = cases_of_all_heads(linked, shard)
+        run = LayerRun(id, num_kv_heads(layer.module, scores), statistics, asked, linked, shard)
         self.found[id] = None
         self._reduce(room=_MOST_NUMBERS - run.numbers)
         self.runs.append(run)
@@ -148,8 +152,9 @@ class Pass:
 def refuse_nan(model: Model, tallies: Mapping[LayerId, LayerTally], batch: Batch) -> None:
     """Raise where a layer's numbers are not finite, naming the first head and the texts; layers as they ran."""
     for id, tally in tallies.items():
-        share = tally["sum"][-1]  # of the layer's sum, so one head's NaN is in that of every head
-        bad = ~np.isfinite(tally["sum"][:-1]).all(0) | ~np.isfinite(tally["verified"])
+        sums = tally["sum"].sum(0)
+        share = sums[-1]  # of the layer's sum, so one head's NaN is in that of every head
+        bad = ~np.isfinite(sums[:-1]).all(0) | ~np.isfinite(tally["verified"])
         for name in ("received", "pooled", "pooled_max"):
             if name in tally:
                 bad |= ~np.isfinite(tally[name]).reshape(bad.size, -1).all(1)

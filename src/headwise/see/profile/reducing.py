@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from headwise.core.streaming import Statistics
+from headwise.core.units import CaseStatistics
 from headwise.hub.shards import Shard
 from headwise.names import LayerId
 from headwise.see.profile.asking import Asked, Settings
+from headwise.see.profile.evidence import Evidence, evidence_of
 from headwise.see.profile.tally import LayerTally, row_tally
 
-__all__ = ["LayerRun", "reduced"]
+__all__ = ["LayerRun", "cases_of_all_heads", "of_all_heads", "reduced"]
 
 
 @dataclass(eq=False)
@@ -35,6 +37,7 @@ class LayerRun:
     num_kv_heads: int
     statistics: Statistics
     asked: Asked
+    linked: CaseStatistics | None = None
     shard: Shard | None = None
     results: Tensor | None = None
     verified: Tensor | None = None
@@ -45,14 +48,18 @@ class LayerRun:
         s = self.statistics
         kept = (s.entropy, s.distance, s.largest, s.mass, s.hits, s.top_keys, s.top_weights)
         maps = (s.received, s.pooled, s.pooled_max, *s.own.values())
-        return sum(x.numel() for x in (*kept, *maps) if x is not None)
+        cases = () if self.linked is None else (self.linked.mass, self.linked.hits)
+        return sum(x.numel() for x in (*kept, *maps, *cases) if x is not None)
 
     @property
     def form(self) -> tuple[object, ...]:
         """What layers must share to be taken together."""
         s = self.statistics
         seen = None if s.seen_by is None else s.seen_by.shape
-        return (id(self.asked), s.entropy.shape, s.visible.shape, seen, self.results is None)
+        named = None if s.named_seen is None else s.named_seen.shape
+        cases = None if self.linked is None else (self.linked.seen.shape, self.linked.visible.shape)
+        shapes = (s.entropy.shape, s.visible.shape, seen, named, cases)
+        return (id(self.asked), *shapes, self.results is None)
 
 
 def of_all_heads(statistics: Statistics, shard: Shard) -> Statistics:
@@ -70,13 +77,28 @@ def of_all_heads(statistics: Statistics, shard: Shard) -> Statistics:
     return replace(s, **found, own=own)  # type: ignore[arg-type]  # None only where it was
 
 
+def cases_of_all_heads(cases: CaseStatistics, shard: Shard) -> CaseStatistics:
+    """The same for the cases of units."""
+    mass = shard.gather(cases.mass)
+    hits = shard.gather(cases.hits.byte()).bool()
+    per_head = cases.visible.shape[1] > 1
+    seen = shard.gather(cases.seen.byte(), 2).bool() if per_head else cases.seen
+    return CaseStatistics(
+        mass, hits, seen, shard.gather(cases.visible) if per_head else cases.visible
+    )
+
+
 def reduced(runs: Sequence[LayerRun], settings: Settings) -> dict[LayerId, LayerTally]:
     """What these runs, of one form, add to the sums of their layers."""
     asked, found = runs[0].asked, [run.statistics for run in runs]
-    sums, counts = _rows(found, asked, settings)
+    evidence = evidence_of(found, [run.linked for run in runs], asked, settings)
+    sums, counts = _rows(found, asked, settings, evidence)
     of_results, number = _results([run.results for run in runs], asked, sums[0])
-    rows = row_tally(_array([*sums, *of_results]), _array([*counts, *number]), asked.cuts)
+    rows = row_tally(
+        _array([*sums, *of_results]), _array([*counts, *number]), asked.halves, asked.cuts
+    )
     maps = {name: _numpy(value) for name, value in _maps(found, asked, settings).items()}
+    maps |= _of_halves(evidence, asked.halves)
     tallies: dict[LayerId, LayerTally] = {}
     for i, run in enumerate(runs):
         heads = run.statistics.entropy.shape[1]
@@ -92,8 +114,18 @@ def reduced(runs: Sequence[LayerRun], settings: Settings) -> dict[LayerId, Layer
     return tallies
 
 
+def _of_halves(evidence: Evidence, halves: np.ndarray) -> dict[str, np.ndarray]:
+    """What is kept of the evidence beside sums that have intervals, in each half of the texts."""
+    found = {name: _numpy(getattr(evidence, name)) for name in ("uniform", "unseen")}
+    summed = {
+        name: np.stack([x[:, :, halves == half].sum(2) for half in (0, 1)], 1)
+        for name, x in found.items()
+    }
+    return {**summed, "offsets": evidence.offsets}
+
+
 def _rows(
-    found: Sequence[Statistics], asked: Asked, settings: Settings
+    found: Sequence[Statistics], asked: Asked, settings: Settings, evidence: Evidence
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Sums over the rows that count and their number, for each statistic [layer, batch, head]."""
     visible = torch.stack([s.visible for s in found])
@@ -111,10 +143,9 @@ def _rows(
     near = torch.zeros_like(seeing) if asked.apart else seeing
     counts = [seeing, even.sum(-1), near, *[seeing] * (len(rows) - 3)]
     sums = [_total(row.masked_fill(~see, 0.0)) for row in rows]
-    if settings.probes:
-        for named_keys in ([s.mass for s in found], [s.hits for s in found]):
-            sums += _total(_joined(named_keys)).unbind(3)
-            counts += [named[None] for named in asked.named]
+    for per_case in (evidence.mass, evidence.hits):
+        sums += per_case.unbind(1)
+        counts += evidence.count.unbind(1)
     for name in settings.functions:
         values = torch.stack([s.own[name] for s in found])
         has = see & ~values.isnan()

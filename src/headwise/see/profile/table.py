@@ -9,7 +9,8 @@ import numpy as np
 
 from headwise.names import LayerId
 from headwise.see.profile.asking import SAMPLES, Settings
-from headwise.see.profile.tally import LEAST_TEXTS, LayerTally, interval, mean
+from headwise.see.profile.halved import halved
+from headwise.see.profile.tally import LEAST_TEXTS, LayerTally, interval, mean, of_both
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -74,11 +75,12 @@ def table(
 
     ids = list(layers)
     tallies = list(layers.values())
-    heads = max(tally["sum"].shape[1] for tally in tallies)
+    heads = max(tally["sum"].shape[2] for tally in tallies)
     data: dict[str, Variable] = {}
-    means = _stack([mean(tally) for tally in tallies], heads, axis=1)
-    widths = _stack([interval(tally) for tally in tallies], heads, axis=1)
-    counts = _stack([tally["count"] for tally in tallies], heads, axis=1)
+    sums = [of_both(tally) for tally in tallies]
+    means = _stack([mean(one) for one in sums], heads, axis=1)
+    widths = _stack([interval(one) for one in sums], heads, axis=1)
+    counts = _stack([one["count"] for one in sums], heads, axis=1)
     both: tuple[str, ...] = ("layer", "head")
     for i, name in enumerate(settings.statistics):
         ends = _within(settings, name, means[:, i], widths[:, i])
@@ -90,12 +92,14 @@ def table(
         data |= _received(tallies, heads)
     if "pooled" in tallies[0]:
         data |= _pooled(tallies, heads)
+    evidence, of_probes = halved(settings, tallies, heads)
     streams = {id.stream for id in ids}
     numbers = [id.layer for id in ids] if streams == {""} else [str(id) for id in ids]
     groups = _groups(tallies, heads)
     return xr.Dataset(
-        data,
+        data | evidence,
         coords={
+            **of_probes,
             **_coordinates(settings, np.array(numbers), heads),
             "kv_group": (both, groups, _GROUP),
         },
@@ -140,7 +144,7 @@ def _exactness(tallies: Sequence[LayerTally]) -> dict[str, Any]:
 
 
 def _rules(settings: Settings, layers: Mapping[LayerId, LayerTally]) -> dict[str, Any]:
-    without = [str(id) for id, tally in layers.items() if not tally["count"][-2].any()]
+    without = [str(id) for id, tally in layers.items() if not tally["count"][:, -2].any()]
     rules = {"interval": _INTERVAL, "samples": SAMPLES}
     if without:
         rules["no_results"] = (
@@ -213,6 +217,6 @@ def _groups(tallies: Sequence[LayerTally], heads: int) -> np.ndarray:
     """The KV head each query head reads, -1 where there is no such head."""
     groups = np.full((len(tallies), heads), -1)
     for i, tally in enumerate(tallies):
-        own = tally["sum"].shape[1]
+        own = tally["sum"].shape[2]
         groups[i, :own] = np.arange(own) // (own // int(tally["kv_heads"]))
     return groups

@@ -3,6 +3,8 @@
 A statistic is a ratio: a sum over cases (rows that count) and how many there are. Texts are clusters: their rows
 are alike, so the interval is that of a ratio estimator over texts and not over rows (Cochran 1977, section 2.11).
 The pieces of a cut text are one cluster: its sums stay open, under its number, until all its pieces are in.
+
+Everything is kept in two halves of the texts (`halves`), so that heads can be chosen on one, told of on the other.
 """
 
 from __future__ import annotations
@@ -10,11 +12,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from headwise.see.texts.batches import Cut
 
-__all__ = ["LEAST_TEXTS", "LayerTally", "added", "interval", "mean", "row_tally"]
+__all__ = [
+    "LEAST_TEXTS",
+    "LayerTally",
+    "added",
+    "error",
+    "interval",
+    "mean",
+    "of_both",
+    "of_half",
+    "row_tally",
+]
 
 LEAST_TEXTS = 5
 """Of fewer texts no interval is told: with two to four Student's t says next to nothing."""
@@ -22,34 +34,48 @@ LEAST_TEXTS = 5
 LayerTally = Mapping[str, np.ndarray]
 """The sums of one layer, float64.
 
-`sum`, `count`, `sum_squared`, `sum_count`, `count_squared`, `texts` [statistic, head]: over texts t with cases,
-S_t, c_t, S_t^2, S_t c_t, c_t^2 and 1; `received`, `seen_by` [head, position]; `pooled` [head, query_cell, key_cell]
-summed over texts, `pooled_texts` [query_cell] how many have a query there; and as maxima `pooled_max` (like
-pooled), `verified` [head], `kv_heads` []. `kernel` and `portable` [] count the calls each path computed.
+`sum`, `count`, `sum_squared`, `sum_count`, `count_squared`, `texts` [half, statistic, head]: over texts t with
+cases, S_t, c_t, S_t^2, S_t c_t, c_t^2 and 1; `uniform`, `unseen` [half, probe, head] and `offsets` [half, probe,
+offset] (`evidence`); `received`, `seen_by` [head, position]; `pooled` [head, query_cell, key_cell] summed over
+texts, `pooled_texts` [query_cell] how many have a query there; and as maxima `pooled_max` (like pooled), `verified`
+[head], `kv_heads` []. `kernel` and `portable` [] count the calls each path computed.
 `sum` and `count` hold every row; what intervals need waits for the last piece of a cut text. Until then it is in
-`open_text` [open] (its number), `open_pieces` and `open_seen` [open] (how many it has and how many are in, int64),
-and `open_sum` and `open_count` [open, statistic, head] (S_t and c_t so far).
+`open_text` [open] (its number), `open_half` [open], `open_pieces` and `open_seen` [open] (how many it has and how
+many are in, int64), and `open_sum` and `open_count` [open, statistic, head] (S_t and c_t so far).
 """
 
+_HALVED = (
+    *("sum", "count", "sum_squared", "sum_count", "count_squared", "texts"),
+    *("uniform", "unseen", "offsets"),
+)
 _MAXIMA = {"pooled_max", "kv_heads", "verified"}
-_OPEN = ("open_text", "open_pieces", "open_seen", "open_sum", "open_count")
+_OPEN = ("open_text", "open_half", "open_pieces", "open_seen", "open_sum", "open_count")
 
 
 def row_tally(
     sums: Float[np.ndarray, "layer statistic row head"],
     counts: Float[np.ndarray, "layer statistic row head"],
+    halves: Int[np.ndarray, " row"],
     cuts: Sequence[Cut | None] | None = None,
 ) -> list[dict[str, np.ndarray]]:
-    """What the rows of one batch add to the sums of each of some layers; `cuts` says which rows are pieces."""
+    """What the rows of one batch add to the sums of each of some layers.
+
+    `halves` says in which half of the texts each row is, 0 or 1, and `cuts` which rows are pieces.
+    """
     cuts = [None] * sums.shape[2] if cuts is None else cuts
-    whole = [i for i, cut in enumerate(cuts) if cut is None]
+    whole = np.array([cut is None for cut in cuts], dtype=bool)
     pieces = {cut.text: cut.pieces for cut in cuts if cut is not None}
     rows = [[i for i, c in enumerate(cuts) if c is not None and c.text == t] for t in pieces]
+    in_half = [halves == half for half in (0, 1)]
     found = []
     for s, c in zip(sums, counts, strict=True):
-        tally = {"sum": s.sum(1), "count": c.sum(1), **_squares(s[:, whole], c[:, whole])}
+        squares = [_squares(s[:, whole & rows], c[:, whole & rows]) for rows in in_half]
+        tally = {name: np.stack([one[name] for one in squares]) for name in squares[0]}
         tally |= {
+            "sum": np.stack([s[:, rows].sum(1) for rows in in_half]),
+            "count": np.stack([c[:, rows].sum(1) for rows in in_half]),
             "open_text": np.array(list(pieces), dtype=np.int64),
+            "open_half": np.array([halves[at[0]] for at in rows], dtype=np.int64),
             "open_pieces": np.array(list(pieces.values()), dtype=np.int64),
             "open_seen": np.array([len(at) for at in rows], dtype=np.int64),
             "open_sum": _of_each(s, rows),
@@ -70,30 +96,45 @@ def added(one: LayerTally | None, other: LayerTally) -> dict[str, np.ndarray]:
     return _closed({**found, **_open_of(one, other)})
 
 
-def mean(tally: LayerTally) -> Float[np.ndarray, "statistic head"]:
-    """The mean over all cases; NaN where there is none."""
+def of_both(tally: LayerTally) -> dict[str, np.ndarray]:
+    """The sums of both halves together, their axis gone."""
+    tally = _closed(tally, all_of_them=True)
+    return {**tally, **{name: tally[name].sum(0) for name in _HALVED}}
+
+
+def of_half(tally: LayerTally, half: int) -> dict[str, np.ndarray]:
+    """The sums of one half, the axis of halves gone."""
+    tally = _closed(tally, all_of_them=True)
+    return {**tally, **{name: tally[name][half] for name in _HALVED}}
+
+
+def mean(sums: LayerTally) -> Float[np.ndarray, "statistic head"]:
+    """The mean over all cases, of sums without halves; NaN where there is none."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: np.ndarray = tally["sum"] / tally["count"]
+        found: np.ndarray = sums["sum"] / sums["count"]
     return found
 
 
-def interval(tally: LayerTally) -> Float[np.ndarray, "statistic head"]:
-    """Half the width of the 95 % interval of the mean, Student's t over texts; NaN with fewer than LEAST_TEXTS.
+def interval(sums: LayerTally) -> Float[np.ndarray, "statistic head"]:
+    """Half the width of the 95 % interval of the mean, Student's t over texts; NaN with fewer than LEAST_TEXTS."""
+    from scipy.special import stdtrit  # here: it takes a while to import
+
+    t = stdtrit(np.maximum(sums["texts"] - 1, 1), 0.975)
+    found: np.ndarray = t * error(sums)
+    return found
+
+
+def error(sums: LayerTally) -> Float[np.ndarray, "statistic head"]:
+    """The standard error of the mean over texts; NaN with fewer than LEAST_TEXTS.
 
     With residuals d_t = S_t - mean c_t of n texts, the variance of the mean is
     n / (n - 1) sum d_t^2 / (sum c_t)^2.
     """
-    tally = _closed(tally, all_of_them=True)
-    ratio, texts = mean(tally), tally["texts"]
-    squares = (
-        tally["sum_squared"] - 2 * ratio * tally["sum_count"] + ratio**2 * tally["count_squared"]
-    )
+    ratio, texts = mean(sums), sums["texts"]
+    squares = sums["sum_squared"] - 2 * ratio * sums["sum_count"] + ratio**2 * sums["count_squared"]
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance = texts / (texts - 1) * squares.clip(0) / tally["count"] ** 2
-    from scipy.special import stdtrit  # here: it takes a while to import
-
-    t = stdtrit(np.maximum(texts - 1, 1), 0.975)
-    found: np.ndarray = t * np.sqrt(np.where(texts >= LEAST_TEXTS, variance, np.nan))
+        variance = texts / (texts - 1) * squares.clip(0) / sums["count"] ** 2
+    found: np.ndarray = np.sqrt(np.where(texts >= LEAST_TEXTS, variance, np.nan))
     return found
 
 
@@ -123,7 +164,8 @@ def _open_of(one: LayerTally, other: LayerTally) -> dict[str, np.ndarray]:
     """The open texts of both, the pieces of one text together."""
     both = {name: np.concatenate([one[name], other[name]]) for name in _OPEN}
     texts, first, at = np.unique(both["open_text"], return_index=True, return_inverse=True)
-    found = {"open_text": texts, "open_pieces": both["open_pieces"][first]}
+    found = {"open_text": texts}
+    found |= {name: both[name][first] for name in ("open_half", "open_pieces")}
     for name in ("open_seen", "open_sum", "open_count"):
         found[name] = np.zeros((len(texts), *both[name].shape[1:]), both[name].dtype)
         np.add.at(found[name], at, both[name])
@@ -135,6 +177,11 @@ def _closed(tally: LayerTally, all_of_them: bool = False) -> dict[str, np.ndarra
     done = (tally["open_seen"] >= tally["open_pieces"]) | all_of_them
     if not done.any():
         return dict(tally)
-    sums, counts = (tally[name][done].swapaxes(0, 1) for name in ("open_sum", "open_count"))
-    more = {name: tally[name] + array for name, array in _squares(sums, counts).items()}
-    return {**tally, **more, **{name: tally[name][~done] for name in _OPEN}}
+    found = {**tally, **{name: tally[name][~done] for name in _OPEN}}
+    for half in (0, 1):
+        chosen = done & (tally["open_half"] == half)
+        sums, counts = (tally[name][chosen].swapaxes(0, 1) for name in ("open_sum", "open_count"))
+        for name, array in _squares(sums, counts).items():
+            found[name] = found[name].copy()
+            found[name][half] += array
+    return found

@@ -1,0 +1,147 @@
+"""The evidence of probes in both halves of a corpus, against the patterns of the records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from profile_help import assert_same
+
+import headwise as hw
+from headwise.see.probes.probe import Probe, Ranges
+from headwise.see.profile.evidence import FAR
+from headwise.see.profile.halves import HALVES, halves_of
+from headwise.see.record import Side
+from headwise.see.texts.packing import packed
+
+TEXTS = [f"{a} saw {b}, and {b} saw {a} {'again ' * (i % 4)}." for i, (a, b) in enumerate(
+    (f"x{i}", f"the y{i % 3}") for i in range(24)
+)]  # fmt: skip
+
+
+def words(queries: Side, keys: Side) -> tuple[Ranges, Ranges]:
+    """Every word but the first."""
+    found = [(w.first, w.last) for w in keys.words if w.first]
+    return found, found
+
+
+def last_saw(queries: Side, keys: Side) -> list[list[int]]:
+    """Every word looks at all the words `saw` other than itself, ahead or not."""
+    texts = [w.text for w in keys.words if w.first]
+    return [[j for j, t in enumerate(texts) if t == "saw" and j != i] for i in range(len(texts))]
+
+
+SAW = Probe("saw", last_saw, "any word saw", units=words, by="hits")
+
+
+def halves(model: hw.Model, texts: list[str]) -> dict[str, int]:
+    return {
+        batch.sources[i].text: int(half)
+        for batch in packed(model, texts)
+        for i, half in enumerate(halves_of(batch))
+    }
+
+
+def by_hand(model: hw.Model, half: int, head: hw.HeadId) -> dict[str, float]:
+    """The numbers of one head on one half, from patterns by words."""
+    in_half = halves(model, TEXTS)
+    mass, hits, uniform, unseen = [], [], [], 0
+    texts: list[list[float]] = []
+    for text in TEXTS:
+        if in_half[text] != half:
+            continue
+        record = hw.look(model, text)
+        pattern, seen = record.weights(head), record.visible(head)
+        cuts = words(record.sides[0], record.sides[0])[0]
+        to = np.array([[pattern[a:b, c:d].sum(1).mean() for c, d in cuts] for a, b in cuts])
+        sees = np.array([[seen[a:b, c:d].any() for c, d in cuts] for a, b in cuts])
+        texts.append([])
+        for i, named in enumerate(last_saw(record.sides[0], record.sides[0])):
+            some = [j for j in named if sees[i, j]]
+            if not some:
+                unseen += bool(named)
+                continue
+            mass.append(to[i, some].sum())
+            hits.append(float(max(to[i, some]) >= to[i].max() - 1e-7))
+            uniform.append(len(some) / sees[i].sum())
+            texts[-1].append(mass[-1])
+    values = {"mass": mass, "hits": hits, "uniform": uniform}
+    found = {name: float(np.mean(numbers)) for name, numbers in values.items()}
+    n, mean = len(texts), np.mean(mass)
+    off = np.array([sum(t) - mean * len(t) for t in texts])
+    error = np.sqrt(n / (n - 1) * (off**2).sum()) / len(mass)
+    return found | {"count": len(mass), "unseen": unseen, "texts": n, "mass_error": error}
+
+
+def test_a_probe_of_words_is_told_of_in_both_halves(bytes_model) -> None:
+    table = hw.profile(bytes_model, TEXTS, probes=[SAW, "previous"], top=0, pool=0)
+    assert list(table.half.values) == list(HALVES)
+    assert list(table.probe.values) == ["saw", "previous"]
+    assert table.probe_by.values.tolist() == ["hits", "mass"]
+    assert table.probe_level.values.tolist() == ["units", "tokens"]
+    assert table.probe_fixed.values.tolist() == [True, False]
+    for half in (0, 1):
+        for head in ("0.0", "1.3"):
+            id = hw.HeadId.parse(head)
+            at = table.sel(probe="saw", layer=id.layer, head=id.head).isel(half=half)
+            for name, value in by_hand(bytes_model, half, id).items():
+                np.testing.assert_allclose(at[f"probe_{name}"], value, rtol=1e-4, err_msg=name)
+
+
+def test_the_halves_together_are_the_whole(bytes_model) -> None:
+    table = hw.profile(bytes_model, TEXTS, probes=[SAW, "previous", "next"], top=0, pool=0)
+    for name in ("saw", "previous"):
+        of = table.sel(probe=name)
+        np.testing.assert_allclose(of.probe_count.sum("half"), table[f"{name}_count"])
+        sums = (of.probe_mass * of.probe_count).sum("half")
+        np.testing.assert_allclose(sums / table[f"{name}_count"], table[name])
+    assert (table.sel(probe="next").probe_count == 0).all()  # a causal model cannot look ahead
+    assert (table.sel(probe="next").probe_unseen > 0).all()
+    assert table.next.isnull().all()
+
+
+def test_neither_order_nor_company_moves_a_text_to_the_other_half(bytes_model) -> None:
+    there = halves(bytes_model, TEXTS)
+    assert set(there.values()) == {0, 1}
+    assert halves(bytes_model, TEXTS[::-1][:9]) == {t: there[t] for t in TEXTS[::-1][:9]}
+    once = hw.profile(bytes_model, TEXTS, probes=[SAW])
+    assert_same(once, hw.profile(bytes_model, TEXTS[::-1], probes=[SAW]), rtol=1e-5)
+
+
+def test_pieces_of_a_text_are_in_its_half(bytes_model) -> None:
+    text = " ".join(TEXTS)
+    table = hw.profile(bytes_model, [text, *TEXTS], context=40, probes=["previous"])
+    assert table.probe_texts.sel(probe="previous").sum("half").values.max() == 1 + len(TEXTS)
+
+
+@pytest.mark.parametrize("step", [1, 3, FAR, FAR + 1])
+def test_the_best_offset_is_the_baseline_of_a_fixed_rule(bytes_model, step: int) -> None:
+    def back(queries: Side, keys: Side) -> list[int]:
+        return [max(q - step, -1) for q in range(len(queries.tokens))]
+
+    texts = ["abcdefghij" * 8 + str(i) for i in range(9)]
+    table = hw.profile(bytes_model, texts, probes=[Probe("back", back)], top=0, pool=0)
+    offset, share = table.probe_offset.values, table.probe_offset_share.values
+    if step > FAR:
+        assert np.isnan(offset).all()
+    else:
+        assert (offset == -step).all()
+        assert (share == 1).all()
+    positional = hw.profile(bytes_model, texts, probes=["previous"], top=0, pool=0)
+    assert positional.probe_offset.isnull().all()
+
+
+def test_the_best_offset_of_words_names_most_cases(bytes_model) -> None:
+    table = hw.profile(bytes_model, TEXTS, probes=[SAW], top=0, pool=0)
+    in_half = halves(bytes_model, TEXTS)
+    for half in (0, 1):
+        steps, cases = list[int](), 0
+        for text in (t for t in TEXTS if in_half[t] == half):
+            side = hw.look(bytes_model, text).sides[0]
+            for i, named in enumerate(last_saw(side, side)):
+                before = [j - i for j in named if j < i]
+                steps += before
+                cases += bool(before)
+        values, counts = np.unique(steps, return_counts=True)
+        at = table.isel(half=half, layer=0).sel(probe="saw")
+        assert float(at.probe_offset_share) == pytest.approx(counts.max() / cases)
+        assert float(at.probe_offset) in values[counts == counts.max()]
