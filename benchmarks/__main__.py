@@ -15,8 +15,6 @@ HERE = Path(__file__).parent
 PARTS = ("blocks", "window", "startup", "kernel", "heads")
 TABLES = (
     "heads",
-    "heads-256",
-    "heads-1024",
     "heads-memory",
     "corpus",
     "kernel-avx512",
