@@ -28,19 +28,24 @@ from headwise.see.probes.tokens import (
     self,
     separator,
 )
+from headwise.see.probes.treebanks import Treebank, relation, relations, treebank
 
 __all__ = [
     "BUILT_IN",
     "Probe",
+    "Treebank",
     "first",
     "induction",
     "named",
     "next",
     "previous",
+    "relation",
+    "relations",
     "repeated_tokens",
     "same_token",
     "self",
     "separator",
+    "treebank",
 ]
 
 
