@@ -18,7 +18,7 @@ from headwise.see.record import Side
 from headwise.see.texts.tokens import tokenize
 from headwise.see.texts.units import Span, UnitMap, units_of
 
-__all__ = ["Coverage", "Link", "WordUnits", "coverage", "linking", "tell"]
+__all__ = ["Coverage", "Link", "PairUnits", "WordUnits", "coverage", "linking", "tell"]
 
 Link = tuple[int, int]
 """The word that looks and the word looked at, as numbers of a text's words."""
@@ -30,11 +30,11 @@ class WordUnits:
     """The units of a text whose words are known; an unknown text has none.
 
     Args:
-        words: for each text the characters of its words, in order of their starts.
+        words: for each text, without space around it, the characters of its words, in order of their starts.
     """
 
     def __init__(self, words: Mapping[str, Sequence[Span]]) -> None:
-        self._words = {text.strip(): (text, spans) for text, spans in words.items()}
+        self._words = dict(words)
         self._known: WeakKeyDictionary[Side, UnitMap] = WeakKeyDictionary()
 
     def __call__(self, queries: Side, keys: Side) -> tuple[Ranges, Ranges]:
@@ -49,25 +49,35 @@ class WordUnits:
         return found
 
     def _find(self, side: Side) -> UnitMap:
-        text, words = self._words.get(side.text.strip(), ("", ()))
+        words = self._words.get(side.text.strip(), ())
         if not words:
             return _NONE
-        shift = _margin(side.text) - _margin(text)
+        shift = len(side.text) - len(side.text.lstrip())
         if shift:
             words = [(start + shift, end + shift) for start, end in words]
         return units_of(words, side.tokens)
 
 
-def linking(units: WordUnits, links: Mapping[str, Iterable[Link]]) -> Rule:
-    """The rule of these links within each text; one whose words are in one unit, or in none, is no case."""
-    of_text = {text.strip(): tuple(found) for text, found in links.items()}
+class PairUnits:
+    """The units of two kinds: those that look, and those that are looked at."""
+
+    def __init__(self, looks: WordUnits, looked_at: WordUnits) -> None:
+        self.looks, self.looked_at = looks, looked_at
+
+    def __call__(self, queries: Side, keys: Side) -> tuple[Ranges, Ranges]:
+        """The units of both sides, as `Probe.units`."""
+        return self.looks.of(queries).ranges, self.looked_at.of(keys).ranges
+
+
+def linking(looks: WordUnits, looked_at: WordUnits, links: Mapping[str, Iterable[Link]]) -> Rule:
+    """The rule of these links within each text; one whose words are in the same tokens, or in none, is no case."""
 
     def rule(queries: Side, keys: Side) -> list[list[int]]:
-        here, there = units.of(queries), units.of(keys)
+        here, there = looks.of(queries), looked_at.of(keys)
         named: list[list[int]] = [[] for _ in here.ranges]
-        for word, target in of_text.get(queries.text.strip(), ()) if named else ():
+        for word, target in links.get(queries.text.strip(), ()) if named else ():
             query, key = here.unit[word], there.unit[target]
-            if query >= 0 and key >= 0 and query != key:
+            if min(query, key) >= 0 and here.ranges[query] != there.ranges[key]:
                 named[query].append(key)
         return named
 
@@ -114,7 +124,3 @@ def tell(faults: Sequence[str], stacklevel: int = 3) -> None:
     if faults:
         more = f" (and {len(faults) - 1} more, see .faults)" if len(faults) > 1 else ""
         warnings.warn(f"{faults[0]}{more}", stacklevel=stacklevel)
-
-
-def _margin(text: str) -> int:
-    return len(text) - len(text.lstrip())

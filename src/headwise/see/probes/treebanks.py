@@ -128,7 +128,7 @@ def relation(
     name = re.sub(r"[^\w:.]", "_", label)
     return Probe(
         f"{name}_to_{to}",
-        linking(bank.units, links),
+        linking(bank.units, bank.units, links),
         f"{label} in {Path(bank.name).name}: {looks}",
         units=bank.units,
         by="hits",
