@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
@@ -91,7 +91,7 @@ def test_words_are_split_where_an_annotation_ends() -> None:
 
 def spans_from(draw: st.DrawFn, length: int, gaps: bool) -> list[tuple[int, int]]:
     borders = sorted(draw(st.sets(st.integers(0, length))))
-    spans = list(zip(borders, borders[1:], strict=False))
+    spans = list(pairwise(borders))
     return [span for span in spans if not gaps or draw(st.booleans())]
 
 
