@@ -7,6 +7,7 @@ from see_help import cut_into
 
 from headwise.see.probes import successor
 from headwise.see.record import Side
+from headwise.see.texts.tokens import tokens_of_ids
 
 
 def followed(side: Side) -> dict[str, str]:
@@ -79,6 +80,11 @@ def test_the_last_earlier_item_is_named() -> None:
 )
 def test_a_part_of_a_word_is_no_item(text: str, pieces: list[str]) -> None:
     assert followed(cut_into(text, *pieces)) == {}
+
+
+def test_ids_that_stand_for_themselves_are_no_numbers() -> None:
+    side = Side(*tokens_of_ids(None, [5, 6, 7]))
+    assert followed(side) == {}
 
 
 def test_marks_beside_an_item_do_not_hide_it() -> None:

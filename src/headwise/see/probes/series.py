@@ -72,7 +72,12 @@ for _table, _forms in (
 
 
 def items_of(side: Side) -> list[tuple[Item, ...]]:
-    """For each token its places in series (May has two): it must be the item as a whole word."""
+    """For each token its places in series (May has two): it must be the item as a whole word.
+
+    Ids without a tokenizer, which stand for themselves, are no numbers.
+    """
+    if all(token.text == str(token.id) for token in side.tokens):
+        return [()] * len(side.tokens)
     return [_items(side.text, token) for token in side.tokens]
 
 
