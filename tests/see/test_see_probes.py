@@ -18,8 +18,10 @@ NAMED = {
     "self": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
     "first": [-1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     "separator": [9, 9, 9, 9, 9, 9, 9, 9, 9, -1],
+    "delimiter": [-1, -1, -1, -1, 3, 3, 3, 3, 7, 7],
     "same_token": [-1, -1, -1, -1, 1, 4, 2, -1, -1, -1],
     "induction": [-1, -1, -1, -1, 2, -1, 3, -1, -1, -1],
+    "successor": [-1, -1, -1, -1, -1, -1, -1, -1, -1, -1],
 }
 
 
@@ -35,9 +37,14 @@ def test_every_built_in_probe_is_tested_and_said_in_words() -> None:
     assert all(probe.says for probe in probes.BUILT_IN)
 
 
-def test_without_special_tokens_punctuation_separates() -> None:
-    side = side_of([",", "a", ".", "b", "c,", "d"])
-    assert probes.separator.targets(side, side, True).tolist() == [-1, 0, 0, 2, 2, 2]
+def test_only_special_tokens_separate_and_only_marks_delimit() -> None:
+    side = side_of([",", "a", ".", "b", "c,", "。", "d", "[S]", "e", "！？"])
+    assert probes.delimiter.targets(side, side, True).tolist() == [-1, 0, 0, 2, 2, 2, 5, 5, 5, 5]
+    assert probes.separator.targets(side, side, True).tolist() == [7] * 7 + [-1, 7, 7]
+    alone = side_of(["a", ".", "b"])
+    assert probes.separator.targets(alone, alone, True).tolist() == [-1, -1, -1]
+    first = side_of(["[C]", "a"])
+    assert probes.separator.targets(first, first, True).tolist() == [-1, -1]
 
 
 def test_between_two_texts_only_the_first_key_means_anything() -> None:
@@ -86,3 +93,31 @@ def test_repeated_tokens_are_random_text_twice(bytes_model: hw.Model) -> None:
     assert len(texts) > 90
     with pytest.raises(ConfigError, match="at least 1"):
         probes.repeated_tokens(0, model=bytes_model)
+
+
+def test_repeated_tokens_of_varying_length(bytes_model: hw.Model) -> None:
+    rows = probes.repeated_tokens((3, 9), 1, model=bytes_model, rows=40)
+    assert {len(row) for row in rows} == {2 * n for n in range(3, 10)}
+    assert all(torch.equal(row[: len(row) // 2], row[len(row) // 2 :]) for row in rows)
+    again = probes.repeated_tokens((3, 9), 1, model=bytes_model, rows=40)
+    assert all(map(torch.equal, rows, again))
+    assert [len(row) for row in probes.repeated_tokens((4, 4), model=bytes_model, rows=2)] == [8, 8]
+    with pytest.raises(ConfigError, match=r"at least 1, came \(0, 4\)"):
+        probes.repeated_tokens((0, 4), model=bytes_model)
+    table = hw.profile(bytes_model, rows, probes=probes.ON_REPEATED, pool=0, positions=0)
+    assert {"induction_random", "induction_random_hits", "same_token_random"} <= set(table)
+    assert int(table.induction_random_count[0, 0]) >= sum(len(row) // 2 - 1 for row in rows)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("length", [(9, 3), (3,), 2.5, "ab", (2.5, 3)])
+def test_a_length_that_is_none_is_refused(bytes_model: hw.Model, length: object) -> None:
+    with pytest.raises(ConfigError, match=r"length must be a whole number or .least, most., came"):
+        probes.repeated_tokens(length, model=bytes_model)
+
+
+def test_probes_on_repeated_tokens_have_the_rules_of_any_text() -> None:
+    assert [probe.name for probe in probes.ON_REPEATED] == ["induction_random", "same_token_random"]
+    side = side_of(["a", "b", "a", "b"])
+    for probe, plain in zip(probes.ON_REPEATED, ["induction", "same_token"], strict=True):
+        assert probe.targets(side, side, True).equal(probes.named(plain).targets(side, side, True))

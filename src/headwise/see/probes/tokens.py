@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from headwise.see.probes.probe import Probe
+from headwise.see.probes.series import Item, before, items_of
 from headwise.see.record import Side
 from headwise.see.texts.tokens import Token
 
-__all__ = ["BUILT_IN", "first", "induction", "next", "previous", "same_token", "self", "separator"]
+__all__ = [
+    "BUILT_IN",
+    "ON_REPEATED",
+    "delimiter",
+    "first",
+    "induction",
+    "induction_random",
+    "next",
+    "previous",
+    "same_token",
+    "same_token_random",
+    "self",
+    "separator",
+    "successor",
+]
 
 _PUNCTUATION = frozenset(".,;:!?。，、；：！？")
 
@@ -38,13 +54,21 @@ def _first(queries: Side, keys: Side) -> Tensor:
 
 def _separator(queries: Side, keys: Side) -> list[int]:
     special = [k for k, token in enumerate(keys.tokens) if token.special and k and token.id >= 0]
-    marks = special or [k for k, token in enumerate(keys.tokens) if _is_mark(token)]
     found = []
     for q in range(len(queries.tokens)):
-        before, upto = bisect_left(marks, q), bisect_right(marks, q)
-        later = marks[upto] if special and upto < len(marks) else -1
-        found.append(marks[before - 1] if before else later)
+        earlier, upto = bisect_left(special, q), bisect_right(special, q)
+        later = special[upto] if upto < len(special) else -1
+        found.append(special[earlier - 1] if earlier else later)
     return found
+
+
+def _delimiter(queries: Side, keys: Side) -> list[int]:
+    last, found = -1, []
+    for at, token in enumerate(keys.tokens):
+        found.append(last)
+        if _is_mark(token):
+            last = at
+    return found[: len(queries.tokens)]
 
 
 def _is_mark(token: Token) -> bool:
@@ -67,6 +91,15 @@ def _induction(queries: Side, keys: Side) -> list[int]:
     return [s + 1 if 0 <= s < q - 1 else -1 for q, s in enumerate(same)]
 
 
+def _successor(queries: Side, keys: Side) -> list[int]:
+    last: dict[Item, int] = {}
+    found = []
+    for at, items in enumerate(items_of(queries)):
+        found.append(max((last.get(before(item), -1) for item in items), default=-1))
+        last |= dict.fromkeys(items, at)
+    return found
+
+
 previous = Probe("previous", _previous, "the token before", fixed=False)
 next = Probe("next", _next, "the token after; no key of a causal model's", fixed=False)
 self = Probe("self", _self, "the token itself", fixed=False)
@@ -76,15 +109,38 @@ first = Probe(
 separator = Probe(
     "separator",
     _separator,
-    "the closest earlier special token other than the first, else the closest later one; in a text without them "
-    "the closest earlier punctuation mark",
+    "the closest earlier special token other than the first, else the closest later one",
 )
+delimiter = Probe("delimiter", _delimiter, "the closest earlier punctuation mark")
 same_token = Probe("same_token", _same_token, "the last earlier occurrence of the same token")
 induction = Probe(
     "induction",
     _induction,
     "the token after the last earlier occurrence of the same token (Olsson et al. 2022)",
 )
+successor = Probe(
+    "successor",
+    _successor,
+    "from an item of a series (days, months, numbers, ordinals, letters, in English or Chinese) that is one whole "
+    "token the last earlier item that it follows: from Tuesday Monday (the series of Gould et al. 2023, who tell "
+    "such heads by what they write; this tells where a head looks)",
+)
 
-BUILT_IN: tuple[Probe, ...] = (previous, next, self, first, separator, same_token, induction)
+BUILT_IN: tuple[Probe, ...] = (
+    previous,
+    next,
+    self,
+    first,
+    separator,
+    delimiter,
+    same_token,
+    induction,
+    successor,
+)
 """The probes that need nothing but the tokens."""
+
+induction_random = replace(induction, name="induction_random")
+same_token_random = replace(same_token, name="same_token_random")
+
+ON_REPEATED: tuple[Probe, ...] = (induction_random, same_token_random)
+"""The same rules under names of their own, for rows of `repeated_tokens`."""

@@ -8,35 +8,34 @@ text unless a field is named. Nothing here imports torch.
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import json
-import stat
-import sys
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 from headwise.names import TextError
+from headwise.see.texts.reading import (
+    FIRST,
+    TEXT_COMMENT,
+    check_input,
+    check_start,
+    decoded,
+    ending,
+    kind,
+    lines,
+    name_of,
+    opened,
+    parsed,
+    readable,
+    said,
+    whole,
+)
 
 __all__ = ["Corpus"]
-
-_FIRST = 1 << 16
-"""How many bytes tell, before anything runs, whether a file is text."""
-
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""How UTF-16 begins, which marks the order of its bytes."""
 
 _FIELD = "text"
 _JSON = {".jsonl", ".ndjson"}
 _CONLLU = ".conllu"
-_TEXT_COMMENT = "# text = "
-_UNPACKING = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,10 @@ class Corpus:
         """
         for path in self.files:
             if str(path) == "-":
-                _check_input()
-            elif _kind(path) == "file":
-                with _opened(path) as file, _readable(path):
-                    _check_start(path, file.read(_FIRST))
+                check_input()
+            elif kind(path) == "file":
+                with opened(path) as file, readable(path):
+                    check_start(path, file.read(FIRST))
 
     def texts(self) -> Iterator[str]:
         """The texts in order, read as they are asked for; those of nothing but space are left out.
@@ -81,11 +80,11 @@ class Corpus:
             count += 1
             yield text
         if not count:
-            raise TextError(f"no text in {', '.join(_name(path) for path in self.files)}")
+            raise TextError(f"no text in {', '.join(name_of(path) for path in self.files)}")
 
     def count(self) -> int | None:
         """How many texts there are, where that is quick to tell: a reading of plain files; else None."""
-        if any(str(path) == "-" or _kind(path) != "file" for path in self.files):
+        if any(str(path) == "-" or kind(path) != "file" for path in self.files):
             return None
         if any(path.suffix == ".gz" for path in self.files):
             return None
@@ -96,55 +95,46 @@ class Corpus:
         """How many bytes of text there are, where each file is one document whose size can be told; else None."""
         if self.lines or self.limit is not None or any(str(path) == "-" for path in self.files):
             return None
-        plain = [path for path in self.files if _suffix(path) not in {*_JSON, _CONLLU}]
+        plain = [path for path in self.files if ending(path) not in {*_JSON, _CONLLU}]
         if len(plain) < len(self.files) or any(path.suffix == ".gz" for path in plain):
             return None
-        return sum(path.stat().st_size for path in plain if _kind(path) == "file") or None
+        return sum(path.stat().st_size for path in plain if kind(path) == "file") or None
 
     def _count(self, path: Path) -> int:
-        suffix = _suffix(path)
+        suffix = ending(path)
         if suffix != _CONLLU and suffix not in _JSON and not self.lines:
             return 1
-        start = _TEXT_COMMENT.encode() if suffix == _CONLLU else b""
-        with _opened(path) as file, _readable(path):
+        start = TEXT_COMMENT.encode() if suffix == _CONLLU else b""
+        with opened(path) as file, readable(path):
             return sum(1 for line in file if line.startswith(start) and line.strip())
 
     def _of(self, path: Path) -> Iterator[str]:
-        suffix = _suffix(path)
+        suffix = ending(path)
         piped_json = str(path) == "-" and self.field is not None
-        with _opened(path) as file:
+        with opened(path) as file:
             if suffix in _JSON or piped_json:
-                for number, line in _lines(path, file):
+                for number, line in lines(path, file):
                     if line.strip():
                         yield self._of_json(path, number, line)
             elif suffix == _CONLLU:
-                for _, line in _lines(path, file):
-                    if line.startswith(_TEXT_COMMENT):
-                        yield line.removeprefix(_TEXT_COMMENT).strip()
+                for _, line in lines(path, file):
+                    if line.startswith(TEXT_COMMENT):
+                        yield line.removeprefix(TEXT_COMMENT).strip()
             elif self.lines:
-                yield from (line for _, line in _lines(path, file))
+                yield from (line for _, line in lines(path, file))
             else:
-                with _readable(path):
+                with readable(path):
                     data = file.read()
-                yield _decoded(path, data).removesuffix("\n").removesuffix("\r")
+                yield decoded(path, data).removesuffix("\n").removesuffix("\r")
 
     def _of_json(self, path: Path, number: int, line: str) -> str:
-        where = f"{_name(path)}, line {number}"
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise TextError(
-                f"{where} cannot be read as JSON: {error.msg} (character {error.pos + 1})"
-            ) from None
-        except ValueError as error:  # a number of too many digits
-            raise TextError(f"{where} cannot be read as JSON: {error}") from None
-        except RecursionError:
-            raise TextError(f"{where} cannot be read as JSON: it is nested too deep") from None
-        return _checked(where, entry if isinstance(entry, str) else self._of_object(where, entry))
+        where = f"{name_of(path)}, line {number}"
+        entry = parsed(where, line)
+        return whole(where, entry if isinstance(entry, str) else self._of_object(where, entry))
 
     def _of_object(self, where: str, entry: object) -> str:
         if not isinstance(entry, dict):
-            raise TextError(f"{where} holds {_said(entry)}; an object or a string is needed")
+            raise TextError(f"{where} holds {said(entry)}; an object or a string is needed")
         field = self.field or _FIELD
         if field not in entry:
             held = ", ".join(map(repr, list(entry)[:8])) or "none"
@@ -153,117 +143,5 @@ class Corpus:
             )
         text = entry[field]
         if not isinstance(text, str):
-            raise TextError(f"{where}: the field {field!r} holds {_said(text)}, not a text")
+            raise TextError(f"{where}: the field {field!r} holds {said(text)}, not a text")
         return text
-
-
-def _kind(path: Path) -> str:
-    """Whether the path is a "file", or something read once ("pipe").
-
-    Raises:
-        TextError: it is missing or a folder.
-    """
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise TextError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
-    if stat.S_ISDIR(mode):
-        raise TextError(f"{path} is a folder; give its files, as in {path}/*.txt")
-    return "file" if stat.S_ISREG(mode) else "pipe"
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BufferedIOBase]:
-    """The file's bytes, unpacked; the standard input stays open."""
-    if str(path) == "-":
-        _check_input()
-        yield cast(BufferedIOBase, sys.stdin.buffer)
-        return
-    _kind(path)
-    try:
-        file = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
-    except OSError as error:
-        raise TextError(f"{path} cannot be read: {error.strerror}") from None
-    with file:
-        yield cast(BufferedIOBase, file)
-
-
-def _check_input() -> None:
-    if sys.stdin is None:
-        raise TextError("the standard input is closed; give a file of texts")
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """A fault while reading, in one line."""
-    try:
-        yield
-    except _UNPACKING as error:
-        raise TextError(f"{path} cannot be unpacked: {error}") from None
-    except OSError as error:
-        raise TextError(f"{_name(path)} cannot be read: {error.strerror}") from None
-
-
-def _check_start(path: Path, data: bytes) -> None:
-    """Refuse a file whose first bytes are no text."""
-    if data.startswith(_UTF16):
-        raise _utf16(path)
-    nul = data.find(b"\0")
-    if nul >= 0:
-        raise TextError(f"{path} is not text (byte {nul} is 0); give text files in UTF-8")
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        if error.end < len(data) or len(data) < _FIRST:  # else a character cut at the end
-            raise _not_utf8(path, error.start, data[error.start]) from None
-
-
-def _checked(where: str, text: str) -> str:
-    """The text, refused where it holds half of a character (JSON can write that)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = f"\\u{ord(text[error.start]):04x}"
-        raise TextError(f"{where} holds {half}, half of a character; write both halves") from None
-    return text
-
-
-def _lines(path: Path, file: BufferedIOBase) -> Iterator[tuple[int, str]]:
-    """Each line with its number, without its end."""
-    at = 0
-    with _readable(path):
-        for number, line in enumerate(file, 1):
-            yield number, _decoded(path, line, number, at).rstrip("\r\n")
-            at += len(line)
-
-
-def _decoded(path: Path, data: bytes, number: int | None = None, at: int = 0) -> str:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        if at == 0 and data.startswith(_UTF16):
-            raise _utf16(path) from None
-        raise _not_utf8(path, at + error.start, data[error.start], number) from None
-    return text if at else text.removeprefix("\ufeff")
-
-
-def _utf16(path: Path) -> TextError:
-    return TextError(f"{_name(path)} begins like UTF-16; convert it to UTF-8 first")
-
-
-def _not_utf8(path: Path, at: int, byte: int, line: int | None = None) -> TextError:
-    where = _name(path) if line is None else f"{_name(path)}, line {line},"
-    return TextError(f"{where} is not UTF-8 text (byte {at} is {byte:#04x}); convert it to UTF-8")
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
-
-
-def _name(path: Path) -> str:
-    return "the standard input" if str(path) == "-" else str(path)
-
-
-def _said(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
-    return "null" if value is None else names.get(type(value), "a number")

@@ -59,6 +59,11 @@ def words_of(text: str, tokens: Sequence[Token]) -> tuple[Word, ...]:
     return tuple(_trimmed(word) for word in words)
 
 
+def spans_of(text: str) -> tuple[tuple[int, int], ...]:
+    """The words of a text whatever its tokens: of each the first character, and the one after the last."""
+    return tuple(match.span() for match in _WORD.finditer(_marked(text)))
+
+
 def find_words(
     text: str, words: Sequence[Word], wanted: str
 ) -> tuple[tuple[Word, str | None], ...]:
@@ -131,11 +136,15 @@ def numbered(names: Sequence[str]) -> list[str]:
 def _borders(text: str) -> list[int]:
     """For every character the number of the word it is in; a space before a word is the word's."""
     numbers = [-1] * len(text)
-    marked = "".join(_MARK if _joins(c) else c for c in text)
-    for count, match in enumerate(_WORD.finditer(marked)):
+    for count, match in enumerate(_WORD.finditer(_marked(text))):
         start = match.start() - (text[match.start() - 1 : match.start()] == " ")
         numbers[start : match.end()] = [count] * (match.end() - start)
     return numbers
+
+
+def _marked(text: str) -> str:
+    """The text with _MARK in the place of each mark and joiner."""
+    return "".join(_MARK if _joins(c) else c for c in text)
 
 
 def _joins(c: str) -> bool:
