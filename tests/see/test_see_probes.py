@@ -13,10 +13,10 @@ from headwise.see.probes import Probe
 
 TOKENS = ["[C]", "the", "cat", ",", "the", "the", "cat", ".", "ran", "[S]"]
 NAMED = {
-    "previous": [-1, 0, 1, 2, 3, 4, 5, 6, 7, 8],
+    "previous": [-1, -1, 1, 2, 3, 4, 5, 6, 7, 8],
     "next": [1, 2, 3, 4, 5, 6, 7, 8, 9, -1],
-    "self": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
-    "first": [-1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    "self": [-1, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+    "first": [-1, -1, 0, 0, 0, 0, 0, 0, 0, 0],
     "separator": [9, 9, 9, 9, 9, 9, 9, 9, 9, -1],
     "delimiter": [-1, -1, -1, -1, 3, 3, 3, 3, 7, 7],
     "same_token": [-1, -1, -1, -1, 1, 4, 2, -1, -1, -1],
@@ -39,7 +39,7 @@ def test_every_built_in_probe_is_tested_and_said_in_words() -> None:
 
 def test_only_special_tokens_separate_and_only_marks_delimit() -> None:
     side = side_of([",", "a", ".", "b", "c,", "。", "d", "[S]", "e", "！？"])
-    assert probes.delimiter.targets(side, side, True).tolist() == [-1, 0, 0, 2, 2, 2, 5, 5, 5, 5]
+    assert probes.delimiter.targets(side, side, True).tolist() == [-1, -1, -1, 2, 2, 2, 5, 5, 5, 5]
     assert probes.separator.targets(side, side, True).tolist() == [7] * 7 + [-1, 7, 7]
     alone = side_of(["a", ".", "b"])
     assert probes.separator.targets(alone, alone, True).tolist() == [-1, -1, -1]

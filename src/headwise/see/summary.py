@@ -20,7 +20,7 @@ from headwise.core import masks
 from headwise.core.scores import Scores
 from headwise.core.streaming import Statistics, Wanted, measure_rows
 from headwise.names import HeadId
-from headwise.see import probes
+from headwise.see.probes.tokens import last_same
 from headwise.see.record import LayerRecord, Record, Side
 
 RULES = ("previous", "self", "first", "same token")
@@ -85,17 +85,12 @@ def targets(layer: LayerRecord) -> dict[str, Tensor]:
 
     Between two different texts (cross-attention) only "first" means anything.
     """
-    named = {
-        "previous": probes.previous,
-        "self": probes.self,
-        "same token": probes.same_token,
-    }
-    sides = (layer.queries, layer.keys, layer.own_text)
-    found = {rule: probe.targets(*sides) for rule, probe in named.items()}
-    found["first"] = torch.zeros(
-        len(layer.queries.tokens), dtype=torch.long
-    )  # of the first token, too
-    return found
+    at = torch.arange(len(layer.queries.tokens))
+    same = torch.tensor(last_same(layer.queries), dtype=torch.long)
+    found = {"previous": at - 1, "self": at, "same token": same}
+    if not layer.own_text:
+        found = {rule: torch.full_like(at, -1) for rule in found}
+    return {**found, "first": torch.zeros_like(at)}  # of the first token, too
 
 
 def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:

@@ -1,4 +1,8 @@
-"""Probes that need nothing but the tokens of a text: one key for each query."""
+"""Probes that need nothing but the tokens of a text: one key for each query.
+
+None but `first` names the first token: heads that do nothing else rest on it (a sink), whatever the text, and would
+score where another rule happens to name it. The second token, whose first is its previous, is no case of either.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ __all__ = [
     "first",
     "induction",
     "induction_random",
+    "last_same",
     "next",
     "previous",
     "same_token",
@@ -33,7 +38,7 @@ _PUNCTUATION = frozenset(".,;:!?。，、；：！？")
 
 
 def _previous(queries: Side, keys: Side) -> Tensor:
-    return torch.arange(len(queries.tokens)) - 1
+    return _but_first(torch.arange(len(queries.tokens)) - 1)
 
 
 def _next(queries: Side, keys: Side) -> Tensor:
@@ -42,13 +47,17 @@ def _next(queries: Side, keys: Side) -> Tensor:
 
 
 def _self(queries: Side, keys: Side) -> Tensor:
-    return torch.arange(len(queries.tokens))
+    return _but_first(torch.arange(len(queries.tokens)))
+
+
+def _but_first(at: Tensor) -> Tensor:
+    return at.masked_fill(at == 0, -1)
 
 
 def _first(queries: Side, keys: Side) -> Tensor:
     at = torch.zeros(len(queries.tokens), dtype=torch.long)
     if queries.tokens == keys.tokens:
-        at[:1] = -1
+        at[:2] = -1
     return at
 
 
@@ -66,7 +75,7 @@ def _delimiter(queries: Side, keys: Side) -> list[int]:
     last, found = -1, []
     for at, token in enumerate(keys.tokens):
         found.append(last)
-        if _is_mark(token):
+        if at and _is_mark(token):
             last = at
     return found[: len(queries.tokens)]
 
@@ -76,10 +85,15 @@ def _is_mark(token: Token) -> bool:
     return bool(text) and not token.special and set(text) <= _PUNCTUATION
 
 
-def _same_token(queries: Side, keys: Side) -> list[int]:
+def _same_token(queries: Side, keys: Side) -> Tensor:
+    return _but_first(torch.tensor(last_same(queries), dtype=torch.long))
+
+
+def last_same(side: Side) -> list[int]:
+    """The last earlier occurrence of the same token for each token, -1 where there is none."""
     seen: dict[int, int] = {}
     found = []
-    for i, token in enumerate(queries.tokens):
+    for i, token in enumerate(side.tokens):
         found.append(seen.get(token.id, -1))
         if token.id >= 0:  # positions that are no tokens have no other of their kind
             seen[token.id] = i
@@ -87,7 +101,7 @@ def _same_token(queries: Side, keys: Side) -> list[int]:
 
 
 def _induction(queries: Side, keys: Side) -> list[int]:
-    same = _same_token(queries, keys)
+    same = last_same(queries)
     return [s + 1 if 0 <= s < q - 1 else -1 for q, s in enumerate(same)]
 
 
@@ -96,23 +110,34 @@ def _successor(queries: Side, keys: Side) -> list[int]:
     found = []
     for at, items in enumerate(items_of(queries)):
         found.append(max((last.get(before(item), -1) for item in items), default=-1))
-        last |= dict.fromkeys(items, at)
+        if at:
+            last |= dict.fromkeys(items, at)
     return found
 
 
-previous = Probe("previous", _previous, "the token before", fixed=False)
+previous = Probe("previous", _previous, "the token before, unless that is the first", fixed=False)
 next = Probe("next", _next, "the token after; no key of a causal model's", fixed=False)
-self = Probe("self", _self, "the token itself", fixed=False)
+self = Probe("self", _self, "the token itself, unless it is the first", fixed=False)
 first = Probe(
-    "first", _first, "the first token, which itself counts as no query", across=True, fixed=False
+    "first",
+    _first,
+    "the first token; that itself and the next are no queries",
+    across=True,
+    fixed=False,
 )
 separator = Probe(
     "separator",
     _separator,
     "the closest earlier special token other than the first, else the closest later one",
 )
-delimiter = Probe("delimiter", _delimiter, "the closest earlier punctuation mark")
-same_token = Probe("same_token", _same_token, "the last earlier occurrence of the same token")
+delimiter = Probe(
+    "delimiter", _delimiter, "the closest earlier punctuation mark other than the first token"
+)
+same_token = Probe(
+    "same_token",
+    _same_token,
+    "the last earlier occurrence of the same token, unless that is the first",
+)
 induction = Probe(
     "induction",
     _induction,
