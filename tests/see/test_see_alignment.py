@@ -123,3 +123,9 @@ def test_nothing_aligned(tmp_path: Path) -> None:
         aligned(put(tmp_path, "{"))
     with pytest.raises(TextError, match=r"no alignment in the alignment$"):
         aligned([])
+
+
+def test_a_part_of_a_source_word_can_be_aligned() -> None:
+    entry = {"source": "don't", "target": "x not", "links": [[[2, 5], [2, 5]]]}
+    queries, keys = cut_into("x not", "x", " not"), cut_into("don't", "do", "n't")
+    assert named_by(alignment(entry), queries, keys) == {"not": ["n't"]}

@@ -1,7 +1,7 @@
-"""Real annotations in the tokens of real models: gold trees of two languages, GAP.
+"""Real annotations in the tokens of real models: gold trees of two languages, GAP; alignment on Whisper.
 
-They need a folder with the Parallel Universal Dependencies treebanks and GAP's development table, named by
-HEADWISE_ANNOTATIONS.
+All but the last need a folder with the Parallel Universal Dependencies treebanks and GAP's development table, named
+by HEADWISE_ANNOTATIONS.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
 import headwise as hw
-from headwise.see.probes import Probe, mentions, relations, treebank
+from headwise.see.probes import Probe, alignment, mentions, relations, treebank
 from headwise.see.record import Side
 from headwise.see.texts.corpus import Corpus
 from headwise.see.texts.tokens import tokenize
+from headwise.see.texts.words import spans_of
 
 
 def annotations(name: str) -> Path:
@@ -89,3 +91,35 @@ def test_real_coreference(model: str) -> None:
     assert cases(found.candidates, texts) >= 1790
     two = [side for side in texts if len(found.candidates.units(side, side)[1]) == 2]
     assert len(two) >= 1790  # chance is a half
+
+
+@pytest.mark.models
+def test_alignment_is_measured_where_whisper_listens() -> None:
+    model = hw.load("whisper-tiny-en", quiet=True)
+    torch.manual_seed(0)
+    assert model.tokenizer is not None
+    ids = model.tokenizer.encode(" One small step for a man").ids
+    sound = {"input_features": torch.randn(1, 80, 3000), "decoder_input_ids": torch.tensor([ids])}
+    (record,) = hw.look(model, sound)
+    layer = record.layer(hw.HeadId.parse("cross.2.4").layer_id)
+    text = layer.queries.text
+    words = spans_of(text)
+    spans = [[*span, 100 * i, 100 * i + 100] for i, span in enumerate(words)]
+    assert len(spans) == 6
+    probe = alignment({"target": text, "spans": spans})
+    table = hw.profile(model, sound, probes=[probe], pool=0, positions=0)
+    counts = table.probe_count.sel(probe="alignment").sum("half")
+    in_cross = counts.layer.str.startswith("cross")
+    assert (counts[in_cross] == len(spans)).all()
+    assert (counts[~in_cross] == 0).all()
+    weights = torch.from_numpy(record.weights("cross.2.4"))
+    mass = []
+    for (start, end), (_, _, low, high) in zip(words, spans, strict=True):
+        rows = [
+            at
+            for at, token in enumerate(layer.queries.tokens)
+            if at and not token.special and token.start < end and token.end > start
+        ]
+        mass.append(float(weights[rows, low:high].sum(1).mean()))
+    found = table.probe_mass.sel(probe="alignment", layer="cross.2", head=4).sum("half")
+    assert float(found) == pytest.approx(sum(mass) / len(mass), abs=1e-5)

@@ -249,3 +249,9 @@ def test_packed_files_and_json_of_another_name(tmp_path: Path) -> None:
 def test_what_tokens_leave_of_the_links(tmp_path: Path, bytes_model: hw.Model) -> None:
     found = mentions(table(tmp_path, ROW)).coverage(bytes_model)
     assert (found.links, found.seen, found.merged, found.lost) == (2, 2, 0, 0)
+
+
+def test_a_mention_at_the_end_of_another_has_none_before_it() -> None:
+    text = "my own dog"
+    entry = {"text": text, "clusters": [[span(text, "my own dog"), span(text, "dog")]]}
+    assert mentions(entry).cases == 0

@@ -85,6 +85,23 @@ def test_words_that_share_characters_are_one_unit() -> None:
     assert units_of([(0, 2), (0, 2), (2, 3)], tokens_of("du", "x")).unit == (0, 0, 1)
 
 
+def test_a_special_token_within_a_word_ends_its_unit() -> None:
+    tokens = [
+        SPECIAL,
+        Token(1, "un", 0, 2),
+        Token(0, "[S]", 2, 2, special=True),
+        Token(2, "do", 2, 4),
+    ]
+    assert units_of([(0, 4)], tokens) == UnitMap(((1, 2),), (0,))
+    inside = [SPECIAL, Token(0, "[S]", 2, 2, special=True)]
+    assert units_of([(0, 4)], inside) == UnitMap((), (-1,))
+
+
+def test_a_word_within_another_that_no_token_holds_has_no_unit() -> None:
+    tokens = [SPECIAL, Token(1, "ab", 0, 2), Token(1, "def", 3, 6)]
+    assert units_of([(0, 6), (2, 3)], tokens) == UnitMap(((1, 3),), (0, -1))
+
+
 def test_words_are_split_where_an_annotation_ends() -> None:
     assert split_at([(0, 4), (5, 9)], [4, 7, 7, 8, 20]) == ((0, 4), (5, 7), (7, 8), (8, 9))
 

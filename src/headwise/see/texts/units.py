@@ -55,14 +55,12 @@ def _joined(
     first, last, of, done = 0, 0, set[int](), set[int]()
     for at, held in _held(words, tokens):
         if held & of and last == at:
-            of |= held
-        elif held - done - of:  # else the rest of a word after something that is none of it
+            of |= held - done
+        else:  # of a word that went on after something else the first part is kept
             if of:
                 yield (first, last), of
             done |= of
             first, of = at, held - done
-        else:
-            continue
         last = at + 1
     if of:
         yield (first, last), of
