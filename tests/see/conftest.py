@@ -10,7 +10,7 @@ import headwise as hw
 from headwise.core.masks import Mask
 from headwise.core.scores import Scores
 from headwise.names import LayerId
-from headwise.nn import Decoder, Encoder, TransformerConfig
+from headwise.nn import Decoder, Encoder, EncoderDecoder, TransformerConfig
 from headwise.see.record import LayerRecord
 
 
@@ -36,6 +36,16 @@ def encoder_model() -> hw.Model:
     torch.manual_seed(0)
     config = TransformerConfig(vocab_size=257, d_model=24, num_layers=2, num_heads=4, d_ff=32)
     return sharp(hw.load(Encoder(config), tokenizer=byte_tokenizer()))
+
+
+@pytest.fixture
+def translator() -> hw.Model:
+    """A small encoder-decoder of ours over bytes."""
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=257, d_model=24, num_layers=2, num_heads=4, d_ff=32, max_length=60
+    )
+    return sharp(hw.load(EncoderDecoder(config), tokenizer=byte_tokenizer()))
 
 
 @pytest.fixture

@@ -95,7 +95,9 @@ def test_the_halves_together_are_the_whole(bytes_model) -> None:
         sums = (of.probe_mass * of.probe_count).sum("half")
         np.testing.assert_allclose(sums / table[f"{name}_count"], table[name])
     assert (table.sel(probe="next").probe_count == 0).all()  # a causal model cannot look ahead
-    assert (table.sel(probe="next").probe_unseen > 0).all()
+    tokens = sum(len(hw.look(bytes_model, text).tokens) for text in TEXTS)
+    assert (table.sel(probe="next").probe_unseen.sum("half") == tokens - len(TEXTS)).all()
+    assert (table.sel(probe="previous").probe_unseen == 0).all()
     assert table.next.isnull().all()
 
 
@@ -111,6 +113,37 @@ def test_pieces_of_a_text_are_in_its_half(bytes_model) -> None:
     text = " ".join(TEXTS)
     table = hw.profile(bytes_model, [text, *TEXTS], context=40, probes=["previous"])
     assert table.probe_texts.sel(probe="previous").sum("half").values.max() == 1 + len(TEXTS)
+
+
+def test_the_pieces_of_texts_make_their_error_in_the_half_they_are_in(bytes_model) -> None:
+    cut = hw.profile(bytes_model, TEXTS, context=12, probes=["previous"], top=0, pool=0)
+    rows = [text[i:j] for text in TEXTS for i, j in _pieces(bytes_model, text, 12)]
+    assert cut.attrs["pieces"] == len(rows) > 2 * len(TEXTS)
+    for half in (0, 1):
+        in_half = [text for text, at in halves(bytes_model, TEXTS).items() if at == half]
+        alone = hw.profile(bytes_model, in_half, context=12, probes=["previous"], top=0, pool=0)
+        for name in ("probe_mass", "probe_mass_error", "probe_texts", "probe_count"):
+            here = cut[name].isel(half=half)
+            np.testing.assert_allclose(here, alone[name].isel(half=half), rtol=1e-5)
+            assert not here.isnull().any()
+
+
+def _pieces(model: hw.Model, text: str, most: int) -> list[tuple[int, int]]:
+    found = []
+    for batch in packed(model, [text], context=most):
+        for side in batch.sources:
+            tokens = [token for token in side.tokens if not token.special]
+            found.append((tokens[0].start, tokens[-1].end))
+    return found
+
+
+def test_words_that_look_at_their_own_text_have_no_case_between_two(translator) -> None:
+    table = hw.profile(translator, ["saw it saw"], target=["it saw saw"], probes=[SAW])
+    layers = table["layer"].values.astype(str).tolist()
+    for layer in layers:
+        cases = table.probe_count.sel(layer=layer, probe="saw").sum("half").values
+        assert (cases == 0).all() if layer.startswith("cross") else (cases > 0).all()
+    assert any(layer.startswith("cross") for layer in layers)
 
 
 @pytest.mark.parametrize("step", [1, 3, FAR, FAR + 1])

@@ -11,7 +11,7 @@ from tokenizers import processors
 
 import headwise as hw
 from headwise.names import ConfigError, ModelError, TextError
-from headwise.nn import Encoder, EncoderDecoder, TransformerConfig
+from headwise.nn import Encoder, TransformerConfig
 from headwise.see.profile.profiler import Profiler
 from headwise.see.texts.packing import packed
 
@@ -180,16 +180,6 @@ def test_progress_tells_texts_and_tokens(bytes_model) -> None:
     assert told == [(5, 5, sum(map(len, TEXTS)))]
     hw.profile(bytes_model, iter(TEXTS), progress=lambda *numbers: told.append(numbers))
     assert told[1] == (5, None, sum(map(len, TEXTS)))
-
-
-@pytest.fixture
-def translator() -> hw.Model:
-    """A small encoder-decoder of ours over bytes."""
-    torch.manual_seed(0)
-    config = TransformerConfig(
-        vocab_size=257, d_model=24, num_layers=2, num_heads=4, d_ff=32, max_length=60
-    )
-    return sharp(hw.load(EncoderDecoder(config), tokenizer=byte_tokenizer()))
 
 
 def test_an_encoder_decoder_with_targets(translator) -> None:
