@@ -6,6 +6,7 @@ from pathlib import Path
 
 import xarray as xr
 from rich.console import Console
+from rich.text import Text
 
 from headwise.cli.gathering import Gathered, gather
 from headwise.cli.keeping import counted, print_out, say, stacks_of
@@ -22,6 +23,7 @@ from headwise.see.roles.files import save_roles
 from headwise.see.roles.role import Roles
 from headwise.see.texts.packing import packed
 from headwise.see.texts.tokens import check_reads
+from headwise.show.cells import flow, print_lines
 from headwise.show.grid import grid_of_roles
 from headwise.show.terminal import head_grid, stack_words
 from headwise.show.terminal_roles import head_page, roles_table
@@ -138,8 +140,10 @@ def _print(
             console.print(roles_table(found, top=request.top, width=width, colour=colour))
             console.print()
             console.print(head_grid(grid_of_roles(found), width=width, colour=colour))
+        if notes:
+            console.print()
         for note in notes:
-            console.print(note, markup=False)
+            console.print(print_lines(flow([Text(word) for word in note.split()], width, gap=1)))
 
     print_out(show, request.out)
 

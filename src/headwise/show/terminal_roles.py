@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
 from headwise.names import HeadId
 from headwise.see.roles.cases import Example
-from headwise.show.cells import flow, print_lines
+from headwise.show.cells import clusters, fit, flow, print_lines
 from headwise.show.labels import one_line
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ _STATISTICS = {
     "largest": "largest weight",
     "result_share": "share of what its layer adds",
 }
-_AROUND = 36
-"""Characters of a text shown on either side of what looks."""
+_AT = 6
+"""Where the text around an example begins."""
 
 
 def roles_table(roles: Roles, *, top: int, width: int, colour: bool) -> RenderableType:
@@ -43,12 +44,13 @@ def roles_table(roles: Roles, *, top: int, width: int, colour: bool) -> Renderab
         colour: whether roles may be shown in bold.
     """
     lines: list[Text] = []
+    claimed = {(role.probe, role.head.stream) for role in roles.claimed}
     for name in roles.probes:
         told = [(s, roles.best(name, top, s)) for s in roles.streams]
         some = [(s, best) for s, best in told if best]
         for stream, best in some:
             lines += _heading(best[0], stream if len(roles.streams) > 1 else "", width)
-            if not any(role.claimed for role in best):
+            if (name, stream) not in claimed:
                 lines.append(Text(" " * _INDENT + "no head beats its baseline"))
             lines += _heads(best, width, colour)
     lines.append(Text())
@@ -90,16 +92,15 @@ def head_page(
     if group != id.head:
         title += f"  (KV group {group})"
     lines = [Text(title, style="bold"), Text(), *flow(list(_statistics(row)), width, gap=3), Text()]
-    lines += flow(
-        _words("on each probe, * a role: score [95 % interval], baseline, cases"), width, gap=1
-    )
+    lines += flow(_words("on each probe, * a role: score [95 % interval]"), width, gap=1)
     names = max((len(role.probe) for role in found), default=0)
     for role in found:
         text = (
             f"{'*' if role.claimed else ' '} {role.probe:<{names}}  {_MEASURES[role.by]} {_number(role.score)} "
-            f"{_interval(role)}, baseline {_number(role.baseline)} ({role.baseline_is}), {role.cases:,}"
+            f"{_interval(role)},"
         )
-        lines += flow([Text(text)], width)
+        rest = f"baseline {_number(role.baseline)} ({role.baseline_is}), {role.cases:,} cases"
+        lines += flow([Text(text), *_words(rest)], width, indent=names + 4, gap=1)
     for name, cases in examples.items():
         what = f"strongest cases of {name}" if name else "strongest links (at least 3 tokens apart)"
         lines += [Text(), *flow(_words(f"{what}; [what looks]"), width, gap=1)]
@@ -122,8 +123,6 @@ def _heading(role: Role, stream: str, width: int) -> list[Text]:
 
 
 def _heads(best: Sequence[Role], width: int, colour: bool) -> list[Text]:
-    pieces = [Text(" " * _INDENT)]
-    pieces[0] = Text("")
     found = []
     for role in best:
         style = "bold" if colour and role.claimed else ""
@@ -146,16 +145,37 @@ def _statistics(row: xr.Dataset) -> Iterator[Text]:
 
 
 def _example(one: Example, width: int) -> list[Text]:
-    """The text around what looks, then what it looks at and how much."""
+    """What looks at what and how much, then the text around it."""
     keys = " / ".join(map(one_line, one.keys))
     rest = f" ({one_line(one.instead)} {_number(one.instead_mass)})" if one.instead else ""
     looks = f"{_number(one.mass)} {one_line(one.query)} → {keys}{rest}"
-    before = one_line(one.text[max(0, one.start - _AROUND) : one.start]) if one.start else ""
-    after = one.text[one.end : one.end + _AROUND]
-    around = (
-        f"{before}[{one_line(one.text[one.start : one.end])}]{one_line(after) if after else ''}"
-    )
-    return [*flow([Text(" " * _INDENT + looks)], width), *flow([Text(" " * 7 + around)], width)]
+    lines = flow([Text(" " * _INDENT + looks)], width)
+    around = _around(one, width - _AT)
+    return [*lines, *flow([Text(" " * _AT + around)], width)] if around else lines
+
+
+def _around(one: Example, width: int) -> str:
+    """The text around what looks, which stands in brackets; "" where it is no part of the text."""
+    inside = one.text[one.start : one.end]
+    start = one.start + len(inside) - len(inside.lstrip())
+    if not inside.strip():
+        return ""
+    looks = f"[{one_line(inside.strip())}]"
+    side = max(0, (width - cell_len(looks)) // 2)
+    before, after = one_line(one.text[:start] or " "), one_line(one.text[one.end :] or " ")
+    before = before if one.text[:start].strip() else ""
+    if cell_len(before) > side:
+        before = "…" + _last(before, side - 1)
+    room = width - cell_len(looks) - cell_len(before)
+    return f"{before}{looks}{fit(after, room).rstrip() if one.text[one.end :].strip() else ''}"
+
+
+def _last(text: str, width: int) -> str:
+    """The end of the text that fits into so many cells."""
+    parts = clusters(text)
+    while parts and sum(map(cell_len, parts)) > width:
+        parts.pop(0)
+    return "".join(parts)
 
 
 def _interval(role: Role) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUIET", "Role", "Roles"]
 
-QUIET = ("first", "separator")
+QUIET = ("first", "separator", "delimiter")
 """Sinks: roles that most heads have, told like others and shown only where a head has no role beside them."""
 
 
