@@ -180,7 +180,7 @@ def test_a_broken_tree_is_named_and_the_rest_used(cli: Cli, folder: Path, trees:
     trees.write_text(good + "# text = One more.\n1\tOne\t_\n\n", encoding="utf-8")
     answer = cli("roles", "--conllu", trees, "-m", folder)
     assert answer.code == 0
-    assert f"headwise: {trees}, line 82" in answer.err
+    assert f"headwise: {trees}, line 98" in answer.err
     assert "16 texts" in answer.out
 
 

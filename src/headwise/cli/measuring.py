@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 import xarray as xr
@@ -15,7 +15,6 @@ from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
 from headwise.see.probes import Probe, repeated_tokens
 from headwise.see.profile.profiler import Profiler
-from headwise.see.profile.running import Run, Word
 from headwise.see.roles.examples import Finder
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import packed_ids
@@ -56,7 +55,7 @@ class Measuring:
             HeadwiseError: what is wrong with a text or the model; stopped before a batch was done.
         """
         profiler = self._profiler(self.gathered.probes)
-        self._through(profiler, self._batches(), self.gathered.count)
+        self._through(profiler.add)
         if not profiler.batches:
             raise TextError("stopped before a batch was done; there is nothing to show")
         return profiler.dataset()
@@ -86,30 +85,23 @@ class Measuring:
 
     def examples(self, finder: Finder) -> None:
         """Look through the texts again for the strongest cases of a head."""
-        self._through(finder, self._batches(), self.gathered.count)
+        self._through(finder.add)
 
-    def _through(
-        self, sums: Profiler | Finder, batches: Iterator[Batch], total: int | None
-    ) -> None:
-        with RunProgress(total, 0, 0, True) as progress:
-            pending = (0, 0)
-
-            def step(found: list[Batch]) -> None:
-                nonlocal pending
-                texts = sum(b.size if b.begun is None else b.begun for b in found)
-                pending = texts, sum(b.tokens or 0 for b in found)
-
-            def word() -> Word:
-                progress.add(*pending, pending[0])
-                return Word.STOPPING if self.stop.asked else Word.GOING
-
-            try:
-                Run(sums, step=step, word=word).through(batches)
-            except torch.OutOfMemoryError as error:
-                line = str(error).strip().partition("\n")[0]
-                raise ModelError(
-                    f"{line}; a smaller --context or --dtype bfloat16 needs less"
-                ) from None
+    def _through(self, add: Callable[[Batch], None]) -> None:
+        """Add the texts batch by batch, until the end or Ctrl-C."""
+        with RunProgress(self.gathered.count, 0, 0, True) as progress:
+            for batch in self._batches():
+                try:
+                    add(batch)
+                except torch.OutOfMemoryError as error:
+                    line = str(error).strip().partition("\n")[0]
+                    raise ModelError(
+                        f"{line}; a smaller --context or --dtype bfloat16 needs less"
+                    ) from None
+                texts = batch.size if batch.begun is None else batch.begun
+                progress.add(texts, batch.tokens or 0, texts)
+                if self.stop.asked:
+                    break
             self.speed = progress.speed
 
     def _batches(self) -> Iterator[Batch]:
