@@ -91,7 +91,8 @@ def head_page(
     group = int(row["kv_group"])
     if group != id.head:
         title += f"  (KV group {group})"
-    lines = [Text(title, style="bold"), Text(), *flow(list(_statistics(row)), width, gap=3), Text()]
+    lines = flow(_words(title, "bold"), width, gap=2)
+    lines += [Text(), *flow(list(_statistics(row)), width, gap=3), Text()]
     lines += flow(_words("on each probe, * a role: score [95 % interval]"), width, gap=1)
     names = max((len(role.probe) for role in found), default=0)
     for role in found:
@@ -100,7 +101,7 @@ def head_page(
             f"{_interval(role)},"
         )
         rest = f"baseline {_number(role.baseline)} ({role.baseline_is}), {role.cases:,} cases"
-        lines += flow([Text(text), *_words(rest)], width, indent=names + 4, gap=1)
+        lines += flow([Text(text), *_words(rest)], width, indent=min(names + 4, width // 2), gap=1)
     for name, cases in examples.items():
         what = f"strongest cases of {name}" if name else "strongest links (at least 3 tokens apart)"
         lines += [Text(), *flow(_words(f"{what}; [what looks]"), width, gap=1)]
@@ -191,5 +192,5 @@ def _number(value: float) -> str:
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 
-def _words(text: str) -> list[Text]:
-    return [Text(word) for word in text.split()]
+def _words(text: str, style: str = "") -> list[Text]:
+    return [Text(word, style=style) for word in text.split()]
