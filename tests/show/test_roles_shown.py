@@ -114,7 +114,7 @@ CHINESE = "小明把书还给了图书馆,因为它到期了。" * 4
 @pytest.mark.parametrize("width", [24, 40, 80, 200])
 def test_no_line_is_wider_than_asked(roles: hw.Roles, width: int) -> None:
     cases = [
-        Example(CHINESE, 29, 30, "它", ("书", "图书馆"), 0.9, True, "了", 0.05),
+        Example(CHINESE, 31, 32, "它", ("书", "图书馆"), 0.9, True, "了", 0.05),
         Example("one\ntwo three", 3, 7, "two", ("one",), 0.4, False, "three", 0.5),
         Example("", 0, 0, "<s>", ("<s>",), 1.0, True, "", 0.0),
     ]

@@ -96,12 +96,12 @@ def head_page(
     lines += flow(_words("on each probe, * a role: score [95 % interval]"), width, gap=1)
     names = max((len(role.probe) for role in found), default=0)
     for role in found:
-        text = (
-            f"{'*' if role.claimed else ' '} {role.probe:<{names}}  {_MEASURES[role.by]} {_number(role.score)} "
-            f"{_interval(role)},"
+        name = Text(f"{'*' if role.claimed else ' '} {role.probe:<{names}}")
+        rest = (
+            f"{_MEASURES[role.by]} {_number(role.score)} {_interval(role)}, "
+            f"baseline {_number(role.baseline)} ({role.baseline_is}), {role.cases:,} cases"
         )
-        rest = f"baseline {_number(role.baseline)} ({role.baseline_is}), {role.cases:,} cases"
-        lines += flow([Text(text), *_words(rest)], width, indent=min(names + 4, width // 2), gap=1)
+        lines += flow([name, *_words(rest)], width, indent=4, gap=1)
     for name, cases in examples.items():
         what = f"strongest cases of {name}" if name else "strongest links (at least 3 tokens apart)"
         lines += [Text(), *flow(_words(f"{what}; [what looks]"), width, gap=1)]
