@@ -51,7 +51,7 @@ def roles_table(roles: Roles, *, top: int, width: int, colour: bool) -> Renderab
         for stream, best in some:
             lines += _heading(best[0], stream if len(roles.streams) > 1 else "", width)
             if (name, stream) not in claimed:
-                lines.append(Text(" " * _INDENT + "no head beats its baseline"))
+                lines += _indented(_words("no head beats its baseline"), width, gap=1)
             lines += _heads(best, width, colour)
     lines.append(Text())
     rule = (
@@ -131,7 +131,11 @@ def _heads(best: Sequence[Role], width: int, colour: bool) -> list[Text]:
         found.append(
             Text(f"{role.head} {_number(role.score)}{star} {_interval(role)}", style=style)
         )
-    lines = flow(found, width - _INDENT, gap=3)
+    return _indented(found, width, gap=3)
+
+
+def _indented(pieces: Sequence[Text], width: int, gap: int) -> list[Text]:
+    lines = flow(pieces, width - _INDENT, gap=gap)
     return [Text(" " * _INDENT).append_text(line) for line in lines]
 
 
