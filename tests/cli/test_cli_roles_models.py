@@ -17,7 +17,9 @@ NAMES = ["Ann", "Ben", "Eve", "Kim", "Leo", "Mia", "Tom", "Sam", "Joe", "Amy", "
 def story(tmp_path: Path) -> Path:
     path = tmp_path / "story.txt"
     lines = [
-        f"{name} said that the old house was too cold for the cat of {name}." for name in NAMES
+        f"{name} {verb} that the old house was too cold for the cat of {name}."
+        for name in NAMES
+        for verb in ("said", "knew", "thought")
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
