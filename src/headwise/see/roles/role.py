@@ -200,7 +200,7 @@ class Roles:
         return there
 
     def _id(self, layer: int, head: int) -> HeadId:
-        return HeadId.parse(f"{self.evidence['layer'].values[layer]}.{head}")
+        return HeadId.parse(f"{self._held['layer'][layer]}.{head}")
 
     def _place(self, head: str | HeadId) -> tuple[int, int]:
         id = HeadId.parse(head)
@@ -223,21 +223,24 @@ class Roles:
         return self.probes.index(name)
 
     def _role(self, probe: int, layer: int, head: int) -> Role:
-        at = (probe, layer, head)
-        number = {n: self.evidence[n].values[at].item() for n in _NUMBERS}
-        count = {n: int(self.evidence[n].values[at]) for n in ("cases", "unseen", "texts")}
-        offset = self.evidence["offset"].values[at]
-        about = self.evidence.coords
+        at, held = (probe, layer, head), self._held
+        offset = float(held["offset"][at])
         return Role(
             head=self._id(layer, head),
-            probe=self.probes[probe],
-            **number,
-            **count,
+            probe=str(held["probe"][probe]),
+            **{name: float(held[name][at]) for name in _NUMBERS},
+            **{name: int(held[name][at]) for name in _COUNTS},
             baseline_is="uniform" if math.isnan(offset) else f"offset {int(offset):+d}",
-            claimed=bool(self.evidence["claimed"].values[at]),
-            by=str(about["by"].values[probe]),
-            says=str(about["says"].values[probe]),
+            claimed=bool(held["claimed"][at]),
+            by=str(held["by"][probe]),
+            says=str(held["says"][probe]),
         )
+
+    @cached_property
+    def _held(self) -> dict[str, np.ndarray]:
+        """The evidence as plain arrays, which are read many times."""
+        return {str(name): values.values for name, values in self.evidence.variables.items()}
 
 
 _NUMBERS = ("score", "low", "high", "sure", "baseline", "mass", "hits")
+_COUNTS = ("cases", "unseen", "texts")
