@@ -96,12 +96,12 @@ def head_page(
     lines += flow(_words("on each probe, * a role: score [95 % interval]"), width, gap=1)
     names = max((len(role.probe) for role in found), default=0)
     for role in found:
-        name = Text(f"{'*' if role.claimed else ' '} {role.probe:<{names}}")
+        star = Text(f"{'*' if role.claimed else ' '} {role.probe:<{names}}")
         rest = (
             f"{_MEASURES[role.by]} {_number(role.score)} {_interval(role)}, "
             f"baseline {_number(role.baseline)} ({role.baseline_is}), {role.cases:,} cases"
         )
-        lines += flow([name, *_words(rest)], width, indent=4, gap=1)
+        lines += flow([star, *_words(rest)], width, indent=4, gap=1)
     for name, cases in examples.items():
         what = f"strongest cases of {name}" if name else "strongest links (at least 3 tokens apart)"
         lines += [Text(), *flow(_words(f"{what}; [what looks]"), width, gap=1)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -225,11 +225,12 @@ class Roles:
     def _role(self, probe: int, layer: int, head: int) -> Role:
         at, held = (probe, layer, head), self._held
         offset = float(held["offset"][at])
+        number: dict[str, Any] = {name: float(held[name][at]) for name in _NUMBERS}
+        number |= {name: int(held[name][at]) for name in _COUNTS}
         return Role(
             head=self._id(layer, head),
             probe=str(held["probe"][probe]),
-            **{name: float(held[name][at]) for name in _NUMBERS},
-            **{name: int(held[name][at]) for name in _COUNTS},
+            **number,
             baseline_is="uniform" if math.isnan(offset) else f"offset {int(offset):+d}",
             claimed=bool(held["claimed"][at]),
             by=str(held["by"][probe]),
