@@ -10,6 +10,7 @@ import pytest
 from cli_help import Cli
 
 import headwise as hw
+from headwise.see import probes
 
 TREE = """# text = {dog} saw it.
 1\t{dog}\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_
@@ -60,7 +61,7 @@ def test_what_is_shown(cli: Cli, folder: Path, story: Path) -> None:
     assert "2 layers x 6 heads (2 KV heads)" in shown
     assert "16 texts" in shown
     assert "32 rows of random tokens" in shown
-    assert "previous: the token before; attention, baseline" in shown
+    assert f"previous: {probes.previous.says}; attention, baseline" in shown
     assert "induction_random: the token after the last earlier occurrence" in shown
     assert "pairs of probe and head tried" in shown
     assert "kv: heads between bars share keys and values" in shown
