@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from headwise.see.profile.profiler import Profiler as Profiler
     from headwise.see.profile.profiling import profile as profile
     from headwise.see.record import Record as Record
+    from headwise.see.roles.claims import roles as roles
+    from headwise.see.roles.examples import examples as examples
+    from headwise.see.roles.files import load_roles as load_roles
+    from headwise.see.roles.role import Roles as Roles
     from headwise.see.saved import load_record as load_record
     from headwise.see.summary import summarise as summarise
 
@@ -38,15 +42,19 @@ _HOMES = {
     "Model": "headwise.hub.load",
     "Profiler": "headwise.see.profile.profiler",
     "Record": "headwise.see.record",
+    "Roles": "headwise.see.roles.role",
     "attend": "headwise.core.attention",
+    "examples": "headwise.see.roles.examples",
     "load": "headwise.hub.load",
     "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
+    "load_roles": "headwise.see.roles.files",
     "look": "headwise.see.looking",
     "masks": "headwise.core.masks",
     "nn": "headwise.nn",
     "probes": "headwise.see.probes",
     "profile": "headwise.see.profile.profiling",
+    "roles": "headwise.see.roles.claims",
     "summarise": "headwise.see.summary",
 }
 
@@ -56,15 +64,19 @@ __all__ = [
     "Model",
     "Profiler",
     "Record",
+    "Roles",
     "attend",
+    "examples",
     "load",
     "load_profile",
     "load_record",
+    "load_roles",
     "look",
     "masks",
     "nn",
     "probes",
     "profile",
+    "roles",
     "summarise",
 ]
 

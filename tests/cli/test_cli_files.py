@@ -19,6 +19,7 @@ import headwise as hw
 from headwise.files import replacing
 from headwise.names import OutputError
 from headwise.nn import Decoder, TransformerConfig
+from headwise.show.grid import grid_of_summaries
 from headwise.show.pictures import draw_grid, save
 
 Writer = Callable[[Path], None]
@@ -43,7 +44,7 @@ def writer(request: pytest.FixtureRequest, record: hw.Record, cli: Cli, folder: 
             raise OutputError(answer.err)
 
     def picture(path: Path) -> None:
-        save(draw_grid(hw.summarise(record), caption="c"), path)
+        save(draw_grid(grid_of_summaries(hw.summarise(record)), caption="c"), path)
 
     kinds: dict[str, Writer] = {"record": record.save, "json": json}
     return kinds.get(request.param, picture)

@@ -50,7 +50,7 @@ def test_links_lead_somewhere(path):
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("page", ["README.md", "docs/profile.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/profile.md", "docs/roles.md"])
 def test_the_python_runs(page):
     code = "\n".join(blocks(page, "python"))
     assert code
@@ -68,9 +68,20 @@ def test_the_page_on_profiles_names_every_statistic():
         assert f"`{name}`" in page, name
 
 
+def test_the_page_on_roles_names_every_column():
+    from dataclasses import fields
+
+    from headwise.see.roles.role import Role
+
+    page = " ".join((ROOT / "docs/roles.md").read_text(encoding="utf-8").split())
+    names = [part.name for part in fields(Role) if part.name != "head"]
+    assert f"stream, layer, head, {', '.join(names)}." in page
+
+
 @pytest.mark.parametrize("name", READMES)
-def test_the_page_on_profiles_is_linked(name):
-    assert "](docs/profile.md)" in (ROOT / name).read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["profile", "roles"])
+def test_the_pages_are_linked(name, page):
+    assert f"](docs/{page}.md)" in (ROOT / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.models

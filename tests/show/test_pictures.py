@@ -20,7 +20,8 @@ from rich.color import Color, ColorSystem
 from headwise.names import HeadId, OutputError, ShapeError
 from headwise.see.summary import DOES, HeadSummary
 from headwise.show.fonts import MissingGlyphWarning, families_for
-from headwise.show.palette import KINDS, PAPER, hex_of, kind_shade, scale_top, weight_shade
+from headwise.show.grid import KINDS, grid_of_summaries
+from headwise.show.palette import PAPER, hex_of, kind_shade, scale_top, weight_shade
 from headwise.show.picture_labels import width_of, wrapped
 from headwise.show.pictures import DPI, HeadPicture, draw_grid, draw_maps, save
 
@@ -149,7 +150,7 @@ def test_several_heads_share_one_scale_and_stand_in_their_own_panels(tmp_path: P
 
 def test_the_grid_paints_every_head_once_and_counts_the_kinds(tmp_path: Path) -> None:
     given = summaries(4, 6, "encoder") + summaries(3, 6, "cross")[:-1]
-    figure = draw_grid(given, caption="c")
+    figure = draw_grid(grid_of_summaries(given), caption="c")
     arrays = [axes.collections[0].get_array().reshape(-1, 4) for axes in figure.axes]
     seen = [
         tuple(round(255 * part) for part in colour[:3])
@@ -293,7 +294,7 @@ def test_unfit_labels_and_empty_input_are_refused() -> None:
     with pytest.raises(ShapeError, match="no head to draw"):
         draw_maps([], caption="c")
     with pytest.raises(ShapeError, match="no heads to draw"):
-        draw_grid([], caption="c")
+        draw_grid(grid_of_summaries([]), caption="c")
 
 
 def test_weights_only_grow_darker_and_the_scale_holds_them() -> None:
@@ -314,5 +315,5 @@ def test_captions_wrap_at_their_width() -> None:
 
 def test_a_picture_can_be_drawn_to_memory() -> None:
     buffer = io.BytesIO()
-    draw_grid(summaries(2, 4), caption="c").savefig(buffer, format="png")
+    draw_grid(grid_of_summaries(summaries(2, 4)), caption="c").savefig(buffer, format="png")
     assert buffer.getvalue().startswith(b"\x89PNG")

@@ -13,8 +13,8 @@ from rich.console import Console, RenderableType
 from headwise.names import HeadId, ShapeError
 from headwise.see.summary import DOES, HeadSummary
 from headwise.show.cells import vertical
+from headwise.show.grid import KINDS, grid_of_summaries
 from headwise.show.labels import one_line
-from headwise.show.palette import KINDS
 from headwise.show.terminal import Stack, WordRow, head_grid, head_map, headline, word_table
 from headwise.show.terminal_map import pool
 
@@ -93,7 +93,7 @@ def test_no_line_of_a_word_table_or_headline_is_wider(labels: list[str], width: 
 @pytest.mark.parametrize("shape", [(30, 9, 3), (12, 12, 12), (2, 32, 8), (4, 64, 8), (48, 96, 8)])
 def test_the_grid_fits_and_shows_every_head_once(shape: tuple[int, int, int], width: int) -> None:
     summaries = grid_of(*shape)
-    lines = printed(head_grid(summaries, width=width, colour=False), 1000)
+    lines = printed(head_grid(grid_of_summaries(summaries), width=width, colour=False), 1000)
     assert max(map(cell_len, lines)) <= width
     cells = grid_cells(lines)
     assert len(cells) == len(summaries)
@@ -103,12 +103,14 @@ def test_the_grid_fits_and_shows_every_head_once(shape: tuple[int, int, int], wi
 
 def test_one_block_shows_the_heads_in_order() -> None:
     summaries = grid_of(3, 12, 12)
-    cells = grid_cells(printed(head_grid(summaries, width=80, colour=False), 80))
+    cells = grid_cells(printed(head_grid(grid_of_summaries(summaries), width=80, colour=False), 80))
     assert cells == "".join(KINDS[s.does].strong for s in summaries)
 
 
 def test_a_grid_too_wide_says_which_heads_a_block_holds() -> None:
-    text = "\n".join(printed(head_grid(grid_of(2, 96, 8), width=80, colour=False), 80))
+    text = "\n".join(
+        printed(head_grid(grid_of_summaries(grid_of(2, 96, 8)), width=80, colour=False), 80)
+    )
     assert "heads 0 to 47 of 96" in text
     assert "heads 48 to 95 of 96" in text
 
@@ -118,23 +120,26 @@ def test_a_weak_head_has_the_small_letter_and_a_missing_head_is_blank() -> None:
         summary(HeadId("", 0, 0), "previous", 0.9),
         summary(HeadId("", 0, 2), "first", 0.2),
     ]
-    lines = printed(head_grid(summaries, width=80, colour=False), 80)
+    lines = printed(head_grid(grid_of_summaries(summaries), width=80, colour=False), 80)
     row = next(line for line in lines if line.startswith("    0 "))
     assert row == "    0  P     f"
 
 
 def test_the_legend_counts_heads_and_kv_groups_are_parted() -> None:
-    lines = printed(head_grid(grid_of(2, 6, 2), width=80, colour=False), 80)
+    lines = printed(head_grid(grid_of_summaries(grid_of(2, 6, 2)), width=80, colour=False), 80)
     assert "previous 2" in " ".join(lines)
     assert sum(line.count("│") for line in lines) == 4
     assert not any(
-        "│" in line for line in printed(head_grid(grid_of(2, 6, 6), width=80, colour=False), 80)
+        "│" in line
+        for line in printed(
+            head_grid(grid_of_summaries(grid_of(2, 6, 6)), width=80, colour=False), 80
+        )
     )
 
 
 def test_the_streams_of_an_encoder_decoder_have_rows_of_their_own() -> None:
     summaries = [s for stream in ("encoder", "decoder", "cross") for s in grid_of(4, 6, 6, stream)]
-    lines = printed(head_grid(summaries, width=80, colour=False), 80)
+    lines = printed(head_grid(grid_of_summaries(summaries), width=80, colour=False), 80)
     for stream in ("encoder", "decoder", "cross"):
         assert sum(line.strip().startswith(f"{stream}.") for line in lines) == 4
 
@@ -142,7 +147,7 @@ def test_the_streams_of_an_encoder_decoder_have_rows_of_their_own() -> None:
 def test_plain_output_has_no_escape_codes_and_colour_says_the_same_text() -> None:
     pattern = np.tril(np.full((10, 10), 0.3))
     for make in (
-        lambda colour: head_grid(grid_of(4, 6, 2), width=80, colour=colour),
+        lambda colour: head_grid(grid_of_summaries(grid_of(4, 6, 2)), width=80, colour=colour),
         lambda colour: head_map(pattern, ODD, ODD, title="t", width=80, colour=colour),
         lambda colour: word_table(
             [WordRow(HeadId("", 1, 2), (("it", 0.5),), 0.1)], word="it", width=80, colour=colour

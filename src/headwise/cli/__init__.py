@@ -17,6 +17,7 @@ from headwise import __version__
 from headwise.cli.doctor import doctor
 from headwise.cli.look import look
 from headwise.cli.profile import profile
+from headwise.cli.roles import roles
 from headwise.names import HeadwiseError
 
 _INTERRUPTED = 130
@@ -30,6 +31,7 @@ def app() -> None:
 
 app.add_command(look)
 app.add_command(profile)
+app.add_command(roles)
 app.add_command(doctor)
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from headwise.see.profile.striking import striking
 from headwise.show.terminal import Stack, stack_words
 from headwise.show.terminal_profile import profile_table
 
-__all__ = ["Keeper", "say"]
+__all__ = ["Keeper", "counted", "print_out", "say", "stacks_of"]
 
 
 def say(line: str) -> None:
@@ -153,10 +154,23 @@ def counted(profile: xr.Dataset) -> str:
 
 
 def show(profile: xr.Dataset, saved: Path | None = None) -> None:
-    """The table of the heads that stand out, on the terminal.
+    """The table of the heads that stand out, on the terminal (`print_out`)."""
+
+    def table(console: Console, colour: bool) -> None:
+        stacks = ", ".join(stack_words(stack) for stack in stacks_of(profile))
+        console.print(f"{profile.attrs['model']}: {stacks}", markup=False)
+        console.print(counted(profile), markup=False)
+        console.print()
+        console.print(profile_table(striking(profile), width=console.width, colour=colour))
+
+    print_out(table, saved)
+
+
+def print_out(show: Callable[[Console, bool], None], saved: Path | None = None) -> None:
+    """A table on the terminal.
 
     Args:
-        profile: what to show.
+        show: prints it to the console it is given, in colour or not.
         saved: where it is saved, so that the table may be left unread, as by `| head`.
 
     Raises:
@@ -166,11 +180,7 @@ def show(profile: xr.Dataset, saved: Path | None = None) -> None:
     colour = console.is_terminal and not console.no_color
     try:
         with console.capture() as capture:  # rich itself ends the process where a pipe was closed
-            stacks = ", ".join(stack_words(stack) for stack in _stacks(profile))
-            console.print(f"{profile.attrs['model']}: {stacks}", markup=False)
-            console.print(counted(profile), markup=False)
-            console.print()
-            console.print(profile_table(striking(profile), width=console.width, colour=colour))
+            show(console, colour)
         sys.stdout.write(capture.get())
         sys.stdout.flush()
     except OSError as error:
@@ -183,7 +193,8 @@ def show(profile: xr.Dataset, saved: Path | None = None) -> None:
         ) from None
 
 
-def _stacks(profile: xr.Dataset) -> list[Stack]:
+def stacks_of(profile: xr.Dataset) -> list[Stack]:
+    """The stacks of attention layers of a profile's model."""
     rows: dict[str, list[list[int]]] = {}
     for layer, groups in zip(profile["layer"].values, profile["kv_group"].values, strict=True):
         stream = str(layer).rpartition(".")[0]

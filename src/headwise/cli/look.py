@@ -7,6 +7,13 @@ from pathlib import Path
 
 import click
 
+from headwise.cli.options import (
+    check_id,
+    check_pictures,
+    device_options,
+    model_option,
+    picture_options,
+)
 from headwise.files import check_writable
 from headwise.names import OutputError, TextError
 
@@ -19,13 +26,7 @@ from headwise.names import OutputError, TextError
     type=click.Path(path_type=Path, allow_dash=True),
     help="Read the text from a file.",
 )
-@click.option(
-    "-m",
-    "--model",
-    default="smollm2",
-    show_default=True,
-    help="A known name, a hub id, a folder or a .gguf file.",
-)
+@model_option
 @click.option("--word", help="What this word looks at, by head, strongest first.")
 @click.option(
     "--head",
@@ -62,16 +63,14 @@ from headwise.names import OutputError, TextError
 @click.option(
     "--target", help="For an encoder-decoder: what its decoder reads; else it writes by itself."
 )
-@click.option("--png", type=click.Path(path_type=Path), help="Draw the maps into a PNG file.")
-@click.option("--svg", type=click.Path(path_type=Path), help="Draw the maps into an SVG file.")
+@picture_options("the maps")
 @click.option(
     "--json",
     "json_",
     type=click.Path(path_type=Path, allow_dash=True),
     help="Write all heads as JSON; - is the standard output.",
 )
-@click.option("--device", help="Where to run, for instance cpu, cuda or mps.")
-@click.option("--dtype", help="float32, bfloat16 or float16.")
+@device_options
 def look(
     text: str | None,
     file: Path | None,
@@ -102,9 +101,9 @@ def look(
     if renormalise and word is None:
         raise click.UsageError("--renormalise goes with --word")
     for head in heads:
-        _check_id(head, parts=2, example="18.6")
+        check_id(head, parts=2, example="18.6")
     for layer in layers:
-        _check_id(layer, parts=1, example="18")
+        check_id(layer, parts=1, example="18")
     _check_results(png, svg, json_)
     given = _read(text, file)
     from headwise.cli.view import View, show
@@ -128,24 +127,9 @@ def look(
     )
 
 
-def _check_id(id: str, parts: int, example: str) -> None:
-    """Refuse an id that cannot be one before a model is loaded."""
-    pieces = id.split(".")
-    numbers = [piece for piece in pieces if piece.isascii() and piece.isdecimal()]
-    if len(pieces) not in (parts, parts + 1) or numbers != pieces[-parts:]:
-        what = "head" if parts == 2 else "layer"
-        raise click.UsageError(f"{id!r} is no {what} id; write it as {example} or cross.{example}")
-
-
 def _check_results(png: Path | None, svg: Path | None, json_: Path | None) -> None:
     """Refuse a path that cannot be written before a model is loaded."""
-    for path, suffix in ((png, ".png"), (svg, ".svg")):
-        if path is None:
-            continue
-        if path.suffix.lower() != suffix:
-            option = f"--{suffix[1:]}"
-            raise OutputError(f"{option} cannot write {path.name!r}: its name must end in {suffix}")
-        check_writable(path, "the picture")
+    check_pictures(png, svg)
     if json_ is not None and str(json_) != "-":
         check_writable(json_, "the JSON")
     elif json_ is not None and sys.__stdout__ is None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
+from headwise.cli.options import corpus_options, device_options, model_option, once, probe_option
 from headwise.names import OutputError
 from headwise.see.texts.corpus import Corpus
-
-_LEAST_CONTEXT = 3
 
 
 @dataclass(frozen=True)
@@ -31,61 +29,19 @@ class Request:
     dtype: str | None
 
 
-def _once(context: click.Context, parameter: click.Parameter, values: tuple[Path, ...]) -> Any:
-    """The value of an option that may be given once."""
-    if len(values) > 1:
-        raise click.BadParameter("it was given more than once; one file takes the results")
-    return values[0] if values else None
-
-
-def _some_context(context: click.Context, parameter: click.Parameter, value: int | None) -> Any:
-    """Refuse a context in which there is nothing to look at."""
-    if value is not None and value < _LEAST_CONTEXT:
-        few = f"{value} tokens leave nothing to look at"
-        raise click.BadParameter(f"{few}; give at least {_LEAST_CONTEXT}")
-    return value
-
-
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "-m",
-    "--model",
-    default="smollm2",
-    show_default=True,
-    help="A known name, a hub id, a folder or a .gguf file.",
-)
+@model_option
 @click.option(
     "-o",
     "--out",
     multiple=True,
-    callback=_once,
+    callback=once,
     type=click.Path(path_type=Path),
     help="Write the results: .nc (everything), .json, .csv or .parquet (one row per head).",
 )
-@click.option("--lines", is_flag=True, help="Plain text: each line is a text, not the whole file.")
-@click.option("--field", metavar="NAME", help="JSON lines: the field that holds the text [text].")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Read at most N texts.")
-@click.option(
-    "--target",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="For an encoder-decoder: a file with what its decoder reads for each text.",
-)
-@click.option(
-    "--probe",
-    "probes",
-    multiple=True,
-    metavar="NAME",
-    help="Score this probe, for instance previous or induction; repeatable. [all built-in]",
-)
-@click.option(
-    "--context",
-    type=int,
-    callback=_some_context,
-    metavar="N",
-    help="Cut longer texts into pieces of at most N tokens. [what the model reads]",
-)
+@corpus_options
+@probe_option
 @click.option(
     "--pool",
     default=32,
@@ -94,8 +50,7 @@ def _some_context(context: click.Context, parameter: click.Parameter, value: int
     help="Cells per side of the pooled maps; 0 leaves them out.",
 )
 @click.option("--resume", is_flag=True, help="Go on where a run with this --out was stopped.")
-@click.option("--device", help="Where to run, for instance cpu, cuda or mps.")
-@click.option("--dtype", help="float32, bfloat16 or float16.")
+@device_options
 def profile(
     files: tuple[Path, ...],
     model: str,

@@ -21,6 +21,7 @@ from headwise.see.telling import telling
 from headwise.see.texts.tokens import tokenize
 from headwise.see.texts.words import RULE, find_words, numbered, place_of, to_words, words_of
 from headwise.see.wording import Place, looks_of, places_of
+from headwise.show.grid import grid_of_summaries
 from headwise.show.terminal import (
     Stack,
     WordRow,
@@ -179,7 +180,7 @@ def _print(
     if places:
         _print_word(console, record, places, view.renormalise, colour)
     else:
-        console.print(head_grid(summaries, width=width, colour=colour))
+        console.print(head_grid(grid_of_summaries(summaries), width=width, colour=colour))
         if len(labels) < _TELLS:
             console.print(f"a text of fewer than {_TELLS} tokens tells little of what a head does")
     for one in maps if view.word is None or view.heads or view.layers else ():
@@ -255,7 +256,7 @@ def _draw(
             pictures = [HeadPicture(m.title, m.pattern, m.query_labels, m.key_labels) for m in maps]
             figure = draw_maps(pictures, caption=caption)
         else:
-            figure = draw_grid(summaries, caption=caption)
+            figure = draw_grid(grid_of_summaries(summaries), caption=caption)
         save(figure, path)
     console = Console(stderr=True, highlight=False)
     for warning in caught:

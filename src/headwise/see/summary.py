@@ -99,7 +99,7 @@ def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:
     wanted = Wanted(
         probes=named[None],
         top=max(1, top),
-        eligible=_telling_keys(layer.keys)[None].to(scores.q.device),
+        eligible=telling_keys(layer.keys)[None].to(scores.q.device),
         apart=FAR if scores.shape[3] > FAR + 1 else 1,
     )
     found = measure_rows(scores, wanted)
@@ -162,7 +162,7 @@ def _verdict(masses: dict[str, float], evenness: float) -> tuple[str, float]:
     return "other", max(0.0, 1.0 - sum(masses.values()))
 
 
-def _telling_keys(side: Side) -> Bool[Tensor, " key"]:
+def telling_keys(side: Side) -> Bool[Tensor, " key"]:
     """True for tokens of letters or digits and for positions, not for special tokens, punctuation and the first."""
     letters = [
         token.id < 0 or (not token.special and any(c.isalnum() for c in token.text))

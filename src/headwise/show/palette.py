@@ -10,27 +10,21 @@ printing.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
-from headwise.see.summary import DOES, HeadSummary
-
 __all__ = [
     "INK",
-    "KINDS",
     "PAPER",
     "RGB",
     "SHADES",
     "STEPS",
     "STRONG",
     "Kind",
-    "count_kinds",
     "hex_of",
     "ink_on",
-    "kind_of",
     "kind_shade",
     "kv_starts",
     "scale_top",
@@ -48,25 +42,18 @@ STRONG = 0.5
 
 @dataclass(frozen=True)
 class Kind:
-    """How one entry of DOES is shown: a code for a strong and for a weak head, and a colour."""
+    """How one kind of head is shown: its name, a code for a strong and for a weak head, and a colour."""
 
     does: str
     strong: str
     weak: str
     colour: RGB
 
+    @property
+    def codes(self) -> str:
+        """Both codes, or the one there is."""
+        return self.strong if self.strong == self.weak else f"{self.strong} {self.weak}"
 
-KINDS: dict[str, Kind] = {
-    kind.does: kind
-    for kind in (
-        Kind("previous", "P", "p", (0, 114, 178)),
-        Kind("self", "S", "s", (0, 158, 115)),
-        Kind("first", "F", "f", (237, 236, 195)),
-        Kind("same token", "=", "-", (213, 94, 0)),
-        Kind("spread", "~", "~", (204, 121, 167)),
-        Kind("other", "·", "·", (150, 150, 150)),
-    )
-}
 
 SHADES = "·░▒▓█"
 """Visible weights, weakest first; a cell that may not be seen is blank instead."""
@@ -88,17 +75,6 @@ _TERMINAL_BLUES: tuple[RGB, ...] = (
     (0, 95, 175),
     (0, 0, 95),
 )
-
-
-def kind_of(summary: HeadSummary) -> Kind:
-    """The kind a head is shown as; a `does` that is not in DOES is shown as "other"."""
-    return KINDS.get(summary.does, KINDS["other"])
-
-
-def count_kinds(summaries: Sequence[HeadSummary]) -> dict[str, int]:
-    """Heads per kind, in the order of DOES, zeros included."""
-    shown = [kind_of(summary).does for summary in summaries]
-    return {does: shown.count(does) for does in DOES}
 
 
 def kind_shade(kind: Kind, mass: float) -> RGB:

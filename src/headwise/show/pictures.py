@@ -22,8 +22,8 @@ from matplotlib.figure import Figure
 
 from headwise.files import replacing
 from headwise.names import OutputError, ShapeError
-from headwise.see.summary import HeadSummary
 from headwise.show.fonts import families_for
+from headwise.show.grid import Grid
 from headwise.show.labels import one_line
 from headwise.show.palette import hex_of, scale_top, weight_shade
 from headwise.show.picture_grid import grid_figure
@@ -83,19 +83,19 @@ def draw_maps(maps: Sequence[HeadPicture], *, caption: str) -> Figure:
         return _maps_figure(maps, caption)
 
 
-def draw_grid(summaries: Sequence[HeadSummary], *, caption: str) -> Figure:
-    """The grid layers x heads, one panel per stack, coloured by what each head does most.
+def draw_grid(grid: Grid, *, caption: str) -> Figure:
+    """The grid layers x heads, one panel per stack, coloured by what each head is.
 
-    A paler colour is less mass; lines part the KV groups of grouped-query attention; a head that
-    is not among the summaries (a pruned one) is hatched.
+    A paler colour is less of it; lines part the KV groups of grouped-query attention; a head that
+    is not in the grid (a pruned one) is hatched.
 
     Raises:
-        ShapeError: no summaries.
+        ShapeError: no head.
     """
-    if not summaries:
-        raise ShapeError("no heads to draw; give at least one summary")
+    if not grid.cells:
+        raise ShapeError("no heads to draw; give at least one")
     with mpl.rc_context(style(families_for([caption]))):
-        return grid_figure(summaries, caption)
+        return grid_figure(grid, caption)
 
 
 def save(figure: Figure, path: str | Path) -> None:

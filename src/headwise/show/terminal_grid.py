@@ -1,4 +1,4 @@
-"""All heads of a model on a terminal: layers x heads, one cell each, by what the head does most."""
+"""All heads of a model on a terminal: layers x heads, one cell each, by what the head is."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headwise.names import HeadId, LayerId
-from headwise.see.summary import HeadSummary
 from headwise.show.cells import fit, flow, print_lines
-from headwise.show.palette import KINDS, STRONG, count_kinds, kind_of, kind_shade, kv_starts
+from headwise.show.grid import Grid, GridCell
+from headwise.show.palette import kind_shade, kv_starts
 from headwise.show.terminal_map import paint
 
 __all__ = ["head_grid"]
@@ -20,23 +20,23 @@ __all__ = ["head_grid"]
 _CORNER = "layer"
 
 
-def head_grid(summaries: Sequence[HeadSummary], *, width: int, colour: bool) -> RenderableType:
-    """The grid layers x heads: each head's cell says what it does most on the text.
+def head_grid(grid: Grid, *, width: int, colour: bool) -> RenderableType:
+    """The grid layers x heads: each head's cell says what it is.
 
-    A letter tells the kind, a capital that its mass is 0.5 or more; with `colour` the cell has the
-    kind's colour, paler for less mass. `│` parts the KV groups of grouped-query attention. A head
-    that is not among the summaries (a pruned one) stays blank. Heads that do not fit beside one
+    A letter tells the kind, a capital that there is much of it; with `colour` the cell has the
+    kind's colour, paler for less. `│` parts the KV groups of grouped-query attention. A head
+    that is not in the grid (a pruned one) stays blank. Heads that do not fit beside one
     another in `width` cells continue in a block below, which says so.
     """
-    if not summaries:
+    if not grid.cells:
         return Text("no heads to show")
-    by_id = {summary.id: summary for summary in summaries}
+    by_id = {cell.id: cell for cell in grid.cells}
     lines: list[Text] = []
-    for stream in dict.fromkeys(summary.id.stream for summary in summaries):
-        shape = _shape([summary for summary in summaries if summary.id.stream == stream], width)
+    for stream in dict.fromkeys(cell.id.stream for cell in grid.cells):
+        shape = _shape([cell for cell in grid.cells if cell.id.stream == stream], width)
         for block in shape.blocks:
             lines += _block(by_id, shape, block, width, colour)
-    lines += _legend(summaries, by_id, width, colour)
+    lines += _legend(grid, width, colour)
     return print_lines(lines)
 
 
@@ -52,10 +52,10 @@ class _Shape:
     blocks: tuple[range, ...]
 
 
-def _shape(summaries: Sequence[HeadSummary], width: int) -> _Shape:
-    layers = tuple(sorted({summary.id.layer_id for summary in summaries}))
-    count = 1 + max(summary.id.head for summary in summaries)
-    groups = {summary.id.head: summary.kv_group for summary in summaries}
+def _shape(cells: Sequence[GridCell], width: int) -> _Shape:
+    layers = tuple(sorted({one.id.layer_id for one in cells}))
+    count = 1 + max(one.id.head for one in cells)
+    groups = {one.id.head: one.kv_group for one in cells}
     starts = kv_starts(groups)
     label = max(len(_CORNER), *(len(str(layer)) for layer in layers))
     room = max(1, width - label - 1)
@@ -81,7 +81,7 @@ def _marks(block: range, starts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _block(
-    by_id: Mapping[HeadId, HeadSummary], shape: _Shape, block: range, width: int, colour: bool
+    by_id: Mapping[HeadId, GridCell], shape: _Shape, block: range, width: int, colour: bool
 ) -> list[Text]:
     lines = [Text("")] if shape.layers[0].stream or block.start > 0 else []
     if len(shape.blocks) > 1:
@@ -98,13 +98,11 @@ def _block(
     return lines
 
 
-def _cell(summary: HeadSummary | None, size: int, colour: bool) -> Text:
-    if summary is None:
+def _cell(one: GridCell | None, size: int, colour: bool) -> Text:
+    if one is None:
         return Text(" " * size)
-    kind = kind_of(summary)
-    code = kind.strong if summary.mass >= STRONG else kind.weak
-    text = code.ljust(size) if size < 3 else f" {code} "
-    return paint(text, kind_shade(kind, summary.mass)) if colour else Text(text)
+    text = one.code.ljust(size) if size < 3 else f" {one.code} "
+    return paint(text, kind_shade(one.kind, one.mass)) if colour else Text(text)
 
 
 def _header(shape: _Shape, block: range) -> list[Text]:
@@ -137,22 +135,16 @@ def _centred(text: str, size: int) -> str:
     return text.center(size) if len(text) <= size else " " * size
 
 
-def _legend(
-    summaries: Sequence[HeadSummary],
-    by_id: Mapping[HeadId, HeadSummary],
-    width: int,
-    colour: bool,
-) -> list[Text]:
-    counts = count_kinds(summaries)
+def _legend(grid: Grid, width: int, colour: bool) -> list[Text]:
+    counts = grid.counts()
     pieces = []
-    for kind in KINDS.values():
-        code = kind.strong if kind.strong == kind.weak else f"{kind.strong} {kind.weak}"
-        chip = paint(f" {code} ", kind.colour) if colour else Text(code)
+    for kind in grid.kinds:
+        chip = paint(f" {kind.codes} ", kind.colour) if colour else Text(kind.codes)
         pieces.append(Text.assemble(chip, f" {kind.does} {counts[kind.does]}"))
-    how = f"{len(by_id)} heads; P S F = where the mean weight is {STRONG:g} or more, p s f - below"
+    how = f"{len(grid.cells)} heads; {grid.codes}"
     lines = [Text(""), *flow(pieces, width)]
     if colour:
         how += "; stronger colour: more"
-    if any(summary.kv_group != summary.id.head for summary in summaries):
+    if any(one.kv_group != one.id.head for one in grid.cells):
         how += "; kv: heads between bars share keys and values"
     return lines + flow([Text(word) for word in how.split()], width, gap=1)

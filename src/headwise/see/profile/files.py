@@ -20,7 +20,16 @@ import xarray as xr
 from headwise.files import replacing
 from headwise.names import ModelError, OutputError
 
-__all__ = ["KINDS", "check_kind", "left_out", "load_profile", "save_profile"]
+__all__ = [
+    "KINDS",
+    "check_kind",
+    "from_netcdf",
+    "left_out",
+    "load_profile",
+    "plain",
+    "save_profile",
+    "to_netcdf",
+]
 
 _VERSION = 1
 _MARK = "headwise_profile"
@@ -68,16 +77,40 @@ def load_profile(path: str | Path) -> xr.Dataset:
     Raises:
         ModelError: the file is missing or no profile.
     """
+    return from_netcdf(path, _MARK, "a profile")
+
+
+def to_netcdf(held: xr.Dataset, mark: str) -> bytes:
+    """A Dataset with whatever attrs as netCDF that says by its mark what it is."""
+    simple = {k: v for k, v in held.attrs.items() if isinstance(v, str | int | float)}
+    simple = {name: value for name, value in simple.items() if not isinstance(value, bool)}
+    encoded = {name: value for name, value in held.attrs.items() if name not in simple}
+    attrs = simple | {name: json.dumps(plain(value)) for name, value in encoded.items()}
+    attrs |= {_AS_JSON: json.dumps(list(encoded)), mark: _VERSION}
+    marked = held.copy()
+    marked.attrs = attrs
+    packing = {
+        name: {"zlib": True, "complevel": 4} for name, v in marked.data_vars.items() if v.ndim > 2
+    }
+    return bytes(marked.to_netcdf(engine="h5netcdf", encoding=packing))
+
+
+def from_netcdf(path: str | Path, mark: str, what: str) -> xr.Dataset:
+    """Read what `to_netcdf` gave.
+
+    Raises:
+        ModelError: the file is missing, or has another mark.
+    """
     try:
-        profile = xr.load_dataset(path, engine="h5netcdf")
+        held = xr.load_dataset(path, engine="h5netcdf")
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
-        raise ModelError(f"{path} cannot be read as a profile in netCDF: {why}") from None
-    if profile.attrs.pop(_MARK, None) != _VERSION:
-        raise ModelError(f"{path} is not a profile of this version of headwise; make it again")
-    for name in json.loads(profile.attrs.pop(_AS_JSON)):
-        profile.attrs[name] = json.loads(profile.attrs[name])
-    return profile
+        raise ModelError(f"{path} cannot be read as {what} in netCDF: {why}") from None
+    if held.attrs.pop(mark, None) != _VERSION:
+        raise ModelError(f"{path} is not {what} of this version of headwise; make it again")
+    for name in json.loads(held.attrs.pop(_AS_JSON)):
+        held.attrs[name] = json.loads(held.attrs[name])
+    return held
 
 
 def table(profile: xr.Dataset) -> pd.DataFrame:
@@ -95,17 +128,7 @@ def table(profile: xr.Dataset) -> pd.DataFrame:
 
 
 def _netcdf(profile: xr.Dataset) -> bytes:
-    plain = {k: v for k, v in profile.attrs.items() if isinstance(v, str | int | float)}
-    plain = {name: value for name, value in plain.items() if not isinstance(value, bool)}
-    encoded = {name: value for name, value in profile.attrs.items() if name not in plain}
-    attrs = plain | {name: json.dumps(_plain(value)) for name, value in encoded.items()}
-    attrs |= {_AS_JSON: json.dumps(list(encoded)), _MARK: _VERSION}
-    marked = profile.copy()
-    marked.attrs = attrs
-    packing = {
-        name: {"zlib": True, "complevel": 4} for name, v in marked.data_vars.items() if v.ndim > 2
-    }
-    return bytes(marked.to_netcdf(engine="h5netcdf", encoding=packing))
+    return to_netcdf(profile, _MARK)
 
 
 def _csv(profile: xr.Dataset) -> bytes:
@@ -115,7 +138,7 @@ def _csv(profile: xr.Dataset) -> bytes:
 
 def _parquet(profile: xr.Dataset) -> bytes:
     frame = table(profile)
-    frame.attrs = {str(name): _plain(value) for name, value in profile.attrs.items()}
+    frame.attrs = {str(name): plain(value) for name, value in profile.attrs.items()}
     into = io.BytesIO()
     frame.to_parquet(into, engine="pyarrow", index=False)
     return into.getvalue()
@@ -125,21 +148,21 @@ def _json(profile: xr.Dataset) -> bytes:
     """`heads`: a list of objects, each a head with all its statistics; `coords` names the further axes."""
     frame = table(profile)
     heads: list[dict[str, Any]] = [
-        {"id": _id(row), **{str(name): _plain(value) for name, value in row.items()}}
+        {"id": _id(row), **{str(name): plain(value) for name, value in row.items()}}
         for row in frame.to_dict("records")
     ]
     others: dict[str, Any] = {}
     for name, variable in profile.data_vars.items():
         if variable.dims[:2] != _HEAD:
-            others[str(name)] = {"dims": list(variable.dims), "values": _plain(variable.values)}
+            others[str(name)] = {"dims": list(variable.dims), "values": plain(variable.values)}
         elif variable.ndim > 2:
             values = variable.values.reshape(len(heads), *variable.shape[2:])
             for head, value in zip(heads, values, strict=True):
-                head[str(name)] = _plain(value)
+                head[str(name)] = plain(value)
     coords = {n: c for n, c in profile.coords.items() if n not in _HEAD and c.dims != _HEAD}
     found = {
-        "about": {str(name): _plain(value) for name, value in profile.attrs.items()},
-        "coords": {str(name): _plain(value.values) for name, value in coords.items()},
+        "about": {str(name): plain(value) for name, value in profile.attrs.items()},
+        "coords": {str(name): plain(value.values) for name, value in coords.items()},
         "heads": heads,
     }
     if others:
@@ -153,14 +176,14 @@ def _id(row: Mapping[Any, Any]) -> str:
     return f"{row['stream']}.{place}" if row["stream"] else place
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """What JSON can hold: lists for arrays, null for NaN and infinity, seven digits."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)

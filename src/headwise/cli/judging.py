@@ -1,0 +1,160 @@
+"""What `headwise roles` does once its arguments are read: measure, judge, save, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import xarray as xr
+from rich.console import Console
+from rich.text import Text
+
+from headwise.cli.gathering import Gathered, gather
+from headwise.cli.keeping import counted, print_out, say, stacks_of
+from headwise.cli.measuring import Measuring
+from headwise.cli.roles import Request
+from headwise.cli.stopping import Stopping
+from headwise.hub.catalogue import CATALOGUE
+from headwise.hub.load import Model, load
+from headwise.names import HeadId, OutputError, TextError
+from headwise.see.probes import Probe
+from headwise.see.roles.claims import roles as judge
+from headwise.see.roles.examples import Example, Finder
+from headwise.see.roles.files import save_roles
+from headwise.see.roles.role import Roles
+from headwise.see.texts.packing import packed
+from headwise.see.texts.tokens import check_reads
+from headwise.show.cells import flow, print_lines
+from headwise.show.grid import grid_of_roles
+from headwise.show.terminal import head_grid, stack_words
+from headwise.show.terminal_roles import head_page, roles_table
+
+_FAULTS = 3
+"""How many entries of annotations that cannot be used are told, each in a line."""
+
+_EXAMPLES = 3
+"""Of how many of a head's roles examples are looked for."""
+
+
+def run(request: Request) -> int:
+    """Measure every probe, and say what the heads are; the exit code."""
+    gathered = gather(request)
+    _tell(gathered)
+    first = next(gathered.texts())  # an empty corpus is told before a model is loaded
+    model = _load(request, gathered)
+    if request.head is not None:
+        _check_head(model, HeadId.parse(request.head), first, request.context)
+    says = "headwise: stopping after the batch that runs; Ctrl-C again stops at once"
+    with Stopping(says) as stop:
+        measuring = Measuring(model, request, gathered, stop)
+        profile = measuring.profile()
+        repeated = measuring.repeated()
+        found = judge([profile] if repeated is None else [profile, repeated])
+        examples = _examples(measuring, found)
+    notes = [*measuring.notes, *found.notes]
+    _save(request, found, profile)
+    _print(request, found, profile, repeated, examples, notes)
+    for path in request.pictures:
+        _draw(path, found, profile)
+    done = counted(profile)
+    if stop.asked:
+        kept = f" and in {request.out}" if request.out else ""
+        say(f"headwise: interrupted; {done} are done and judged{kept}")
+        return stop.code
+    wrote = f"; wrote {request.out}" if request.out else ""
+    off = profile.attrs["verified"]
+    say(
+        f"{measuring.speed:,.0f} tokens/s, recomputed head outputs within {off:.1e} of the model's own{wrote}"
+    )
+    return 0
+
+
+def _tell(gathered: Gathered) -> None:
+    """What of the annotations cannot be used."""
+    for fault in gathered.faults[:_FAULTS]:
+        say(f"headwise: {fault}")
+    if len(gathered.faults) > _FAULTS:
+        say(f"headwise: {len(gathered.faults) - _FAULTS} more are left out")
+
+
+def _load(request: Request, gathered: Gathered) -> Model:
+    known = CATALOGUE.get(request.model)
+    if known is not None:  # told before it is fetched
+        check_reads(request.model, known.reads, "profile")
+    model = load(request.model, request.device, request.dtype)
+    if gathered.targets is not None and not model.encoder_decoder:
+        raise TextError(
+            f"{model.name} reads one text and writes no other; leave --target or --align out"
+        )
+    return model
+
+
+def _check_head(model: Model, head: HeadId, text: str, context: int | None) -> None:
+    """Refuse a head that the model has not, before it reads everything: on the start of a text."""
+    finder = Finder(model, head, [None], 1)
+    finder.add(next(packed(model, [text[:200]], context=context)))
+
+
+def _examples(measuring: Measuring, found: Roles) -> dict[str, list[Example]]:
+    """For the head asked for, by probe its strongest cases in the texts; "" holds its strongest links anywhere."""
+    request = measuring.request
+    if request.head is None or measuring.stop.asked:
+        return {}
+    of = {probe.name: probe for probe in measuring.gathered.probes}
+    names = [role.probe for role in found.of(request.head) if role.claimed and role.probe in of]
+    probes: list[Probe | None] = [of[name] for name in names[:_EXAMPLES]]
+    finder = Finder(measuring.model, HeadId.parse(request.head), [*probes, None], request.top)
+    measuring.examples(finder)
+    held = zip([*names[:_EXAMPLES], ""], finder.best(), strict=True)
+    return {name: examples for name, examples in held if examples}
+
+
+def _save(request: Request, found: Roles, profile: xr.Dataset) -> None:
+    """Write the table; where it cannot be, what was found is shown first."""
+    if request.out is None:
+        return
+    try:
+        save_roles(found, request.out)
+    except OutputError:
+        _print(request, found, profile, None, {}, list(found.notes))
+        raise
+
+
+def _print(
+    request: Request,
+    found: Roles,
+    profile: xr.Dataset,
+    repeated: xr.Dataset | None,
+    examples: dict[str, list[Example]],
+    notes: list[str],
+) -> None:
+    def show(console: Console, colour: bool) -> None:
+        width = console.width
+        stacks = ", ".join(stack_words(stack) for stack in stacks_of(profile))
+        console.print(f"{found.model}: {stacks}", markup=False)
+        rows = "" if repeated is None else f"; {repeated.attrs['texts']} rows of random tokens"
+        console.print(f"{counted(profile)}{rows}", markup=False)
+        console.print()
+        if request.head is not None:
+            console.print(head_page(found, profile, request.head, examples, width=width))
+        else:
+            console.print(roles_table(found, top=request.top, width=width, colour=colour))
+            console.print()
+            console.print(head_grid(grid_of_roles(found), width=width, colour=colour))
+        if notes:
+            console.print()
+        for note in notes:
+            console.print(print_lines(flow([Text(word) for word in note.split()], width, gap=1)))
+
+    print_out(show, request.out)
+
+
+def _draw(path: Path, found: Roles, profile: xr.Dataset) -> None:
+    from headwise.show.pictures import draw_grid, save
+
+    level = found.evidence.attrs["level"]
+    caption = (
+        f"{found.model}. {counted(profile)}. A head has the role it is most above the baseline in, on texts it was "
+        f"not chosen by; {found.tried:,} pairs of probe and head tried, level {level:g} for all together."
+    )
+    save(draw_grid(grid_of_roles(found), caption=caption), path)
+    say(f"wrote {path}")

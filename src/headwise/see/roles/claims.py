@@ -1,0 +1,195 @@
+"""roles: from the evidence in profiles to what each head is.
+
+A probe's baseline is the larger of two scores that take no knowledge of the text: that of looking evenly over what
+may be seen, and that of the best fixed offset (the one that names most cases, fitted on the very half it is
+compared on, which favours it). Heads are candidates where they beat it on one half of the texts, and judged on the
+other alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from headwise.names import ConfigError, ModelError
+from headwise.see.profile.tally import LEAST_TEXTS
+from headwise.see.roles.role import Roles
+
+__all__ = ["RULE", "roles"]
+
+RULE = (
+    "a head has a role where its score in the reporting half of the texts beats the baseline by more than chance: "
+    "the low end of its interval (Student's t over texts at 1 - level / (2 tried), which allows for all pairs of "
+    "probe and head tried; the error no smaller than that of as many draws at the baseline) is above the larger "
+    "of the uniform baseline and the best fixed offset; tried are the heads that beat it in the choosing half"
+)
+
+_CHOOSING, _REPORTING = "choosing", "reporting"
+_DIMS = ("probe", "layer", "head")
+_SAYS = {
+    "score": "mean attention to the keys named, or share of hits, as `by` says; reporting half",
+    "chosen": "the score in the choosing half",
+    "low": "low end of the 95 % interval of the score, Student's t over texts",
+    "high": "high end of the 95 % interval of the score, Student's t over texts",
+    "sure": "low end of the interval widened for all that were tried",
+    "mass": "mean attention to the keys named; reporting half",
+    "hits": "share of cases whose most attended key is one of those named; reporting half",
+    "baseline": "the larger of the uniform baseline and the best fixed offset's share; reporting half",
+    "offset": "the fixed offset that is the baseline, NaN where it is the uniform one",
+    "cases": "cases in the reporting half",
+    "unseen": "cases of the reporting half left out, since nothing they name may be seen",
+    "texts": "texts of the reporting half with a case",
+    "tested": "whether it beat the baseline in the choosing half, and has an interval",
+    "claimed": "whether it is a role",
+}
+
+
+def roles(table: xr.Dataset | Sequence[xr.Dataset], *, level: float = 0.05) -> Roles:
+    """What each head is: the probes on which it beats the baseline beyond chance, with the evidence.
+
+    Args:
+        table: from `profile`, or several of the same model with different probes (of a corpus, of random tokens).
+        level: the chance of one false claim or more among all that are tried (Bonferroni).
+
+    Returns:
+        Roles: `claimed`, `best(probe)`, `of(head)`, and the evidence of every pair of probe and head.
+
+    Raises:
+        ModelError: tables of different models.
+        ConfigError: no table, one that is no profile or holds no probe, one probe in two of them, or a level that
+            is no share.
+    """
+    tables = [table] if isinstance(table, xr.Dataset) else list(table)
+    _check(tables, level)
+    joined = xr.concat([_evidence(one) for one in tables], "probe", combine_attrs="drop")
+    judged = _judged(joined, level)
+    judged.attrs = {
+        "model": tables[0].attrs["model"],
+        "level": level,
+        "tried": int(judged["tested"].sum()),
+        "claims": int(judged["claimed"].sum()),
+        "rule": RULE,
+        "texts": [int(one.attrs["texts"]) for one in tables],
+        "tokens": [int(one.attrs["tokens"]) for one in tables],
+        "notes": _notes(tables),
+    }
+    for name, says in _SAYS.items():
+        judged[name].attrs = {"long_name": says}
+    return Roles(judged)
+
+
+def _evidence(table: xr.Dataset) -> xr.Dataset:
+    """Scores and baselines of both halves, over (probe, layer, head)."""
+
+    def of(name: str, half: str, dims: tuple[str, ...] = _DIMS) -> np.ndarray:
+        values: np.ndarray = table[f"probe_{name}"].sel(half=half).transpose(*dims).values
+        return values
+
+    by_mass = (table["probe_by"].values.astype(str) == "mass")[:, None, None]
+    fixed = table["probe_fixed"].values.astype(bool)[:, None, None]
+    found: dict[str, np.ndarray] = {}
+    for half, name in ((_REPORTING, ""), (_CHOOSING, "_chosen")):
+        share = of("offset_share", half, _DIMS[:2])[..., None]
+        uniform, share = of("uniform", half), np.where(fixed & ~np.isnan(share), share, 0.0)
+        found[f"score{name}"] = np.where(by_mass, of("mass", half), of("hits", half))
+        found[f"baseline{name}"] = np.maximum(uniform, share)
+    uniform, share = of("uniform", _REPORTING), of("offset_share", _REPORTING, _DIMS[:2])[..., None]
+    offset = of("offset", _REPORTING, _DIMS[:2])[..., None]
+    found["offset"] = np.where(fixed & (share > uniform), offset, np.nan)
+    found["error"] = np.where(by_mass, of("mass_error", _REPORTING), of("hits_error", _REPORTING))
+    found |= {name: of(name, _REPORTING) for name in ("mass", "hits", "unseen", "texts")}
+    found["cases"] = of("count", _REPORTING)
+    found["chosen"] = found.pop("score_chosen")
+    coords: dict[str, Any] = {name: table[name].values for name in _DIMS}
+    for name, kind in (("by", str), ("level", str), ("says", str), ("fixed", bool)):
+        coords[name] = ("probe", table[f"probe_{name}"].values.astype(kind))
+    coords["kv_group"] = (("layer", "head"), table["kv_group"].values)
+    return xr.Dataset({name: (_DIMS, x) for name, x in found.items()}, coords)
+
+
+def _judged(evidence: xr.Dataset, level: float) -> xr.Dataset:
+    """With intervals, and which heads are claimed."""
+    from scipy.special import stdtrit  # here: it takes a while to import
+
+    score, error, baseline = (evidence[n].values for n in ("score", "error", "baseline"))
+    freedom = np.maximum(evidence["texts"].values - 1, 1)
+    error = np.where(evidence["texts"].values >= LEAST_TEXTS, error, np.nan)
+    tested = (evidence["chosen"].values > evidence["baseline_chosen"].values) & ~np.isnan(error)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        chance = np.sqrt((baseline * (1 - baseline)).clip(0) / evidence["cases"].values)
+    plain = stdtrit(freedom, 0.975) * error
+    wide = stdtrit(freedom, 1 - level / (2 * max(1, int(tested.sum())))) * np.fmax(error, chance)
+    judged = evidence.drop_vars(["error", "baseline_chosen"])
+    return judged.assign(
+        low=(_DIMS, (score - plain).clip(0, 1)),
+        high=(_DIMS, (score + plain).clip(0, 1)),
+        sure=(_DIMS, np.where(np.isnan(error), np.nan, score - wide)),
+        tested=(_DIMS, tested),
+        claimed=(_DIMS, tested & (score - wide > baseline)),
+    )
+
+
+def _notes(tables: Sequence[xr.Dataset]) -> list[str]:
+    """A line for each reason why probes could not be judged."""
+    few, ahead, none = list[str](), list[str](), list[str]()
+    for table in tables:
+        over = ("layer", "head")
+        texts = table["probe_texts"].max(over).min("half").values
+        cases = table["probe_count"].max(over).sum("half").values
+        unseen = table["probe_unseen"].max(over).sum("half").values
+        names = table["probe"].values.tolist()
+        for name, t, c, u in zip(names, texts, cases, unseen, strict=True):
+            if not c > 0:
+                (ahead if u > 0 else none).append(str(name))
+            elif t < LEAST_TEXTS:
+                few.append(str(name))
+    found = []
+    if few:
+        found.append(
+            f"{_list(few)}: fewer than {LEAST_TEXTS} texts in a half, so no role is claimed; give more texts "
+            "(--lines reads each line of a file as one)"
+        )
+    if ahead:
+        found.append(f"{_list(ahead)}: what they name lies ahead, where this model may not look")
+    if none:
+        found.append(f"{_list(none)}: no case in these texts")
+    return found
+
+
+def _list(names: Sequence[str], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _check(tables: Sequence[Any], level: float) -> None:
+    if not 0 < level < 1:
+        raise ConfigError(f"level must be a share between 0 and 1, came {level}")
+    if not tables:
+        raise ConfigError("there is no table; give one from profile(model, texts)")
+    for table in tables:
+        if not isinstance(table, xr.Dataset) or "probe_mass" not in table:
+            raise ConfigError(
+                "roles takes tables from profile(model, texts, probes=[...]); came "
+                + ("one without probes" if isinstance(table, xr.Dataset) else type(table).__name__)
+            )
+    first = tables[0]
+    for table in tables[1:]:
+        if table.attrs["model"] != first.attrs["model"] or not _same_heads(table, first):
+            raise ModelError(
+                f"the tables are of different models, {first.attrs['model']} and {table.attrs['model']}; "
+                "give those of one"
+            )
+    names = [str(name) for table in tables for name in table["probe"].values]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise ConfigError(
+            f"the probe {twice[0]!r} is in two tables; profile its texts together, or give it another name in one"
+        )
+
+
+def _same_heads(one: xr.Dataset, other: xr.Dataset) -> bool:
+    names = ("layer", "head", "kv_group")
+    return all(np.array_equal(one[name].values, other[name].values) for name in names)
