@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headwise.names import HeadId as HeadId
     from headwise.names import HeadwiseError as HeadwiseError
     from headwise.see import probes as probes
+    from headwise.see.circuits.scores import circuits as circuits
     from headwise.see.looking import look as look
     from headwise.see.profile.files import load_profile as load_profile
     from headwise.see.profile.profiler import Profiler as Profiler
@@ -39,6 +40,7 @@ _HOMES = {
     "Profiler": "headwise.see.profile.profiler",
     "Record": "headwise.see.record",
     "attend": "headwise.core.attention",
+    "circuits": "headwise.see.circuits.scores",
     "load": "headwise.hub.load",
     "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
@@ -57,6 +59,7 @@ __all__ = [
     "Profiler",
     "Record",
     "attend",
+    "circuits",
     "load",
     "load_profile",
     "load_record",

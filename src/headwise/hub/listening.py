@@ -54,12 +54,16 @@ class Norm:
     gain: Float[Tensor, " d_model"]
     centred: bool
 
-    def before(self, weight: Float[Tensor, "*head d_model dim"]) -> Float[Tensor, "*head d_model dim"]:
+    def before(
+        self, weight: Float[Tensor, "*head d_model dim"]
+    ) -> Float[Tensor, "*head d_model dim"]:
         """The weight of a map that reads the normed stream, folded so that it reads the stream itself."""
         folded = self.gain[:, None].to(weight.dtype) * weight
         return folded - folded.mean(-2, keepdim=True) if self.centred else folded
 
-    def after(self, weight: Float[Tensor, "*head dim d_model"]) -> Float[Tensor, "*head dim d_model"]:
+    def after(
+        self, weight: Float[Tensor, "*head dim d_model"]
+    ) -> Float[Tensor, "*head dim d_model"]:
         """The weight of a map whose output goes through the norm, folded so that it writes what comes out."""
         moved = weight - weight.mean(-1, keepdim=True) if self.centred else weight
         return moved * self.gain.to(weight.dtype)

@@ -60,7 +60,9 @@ class Sought:
         return self.x.transpose(1, 2).flatten(2)
 
 
-def projection(sought: Sought, calls: Calls, since: int, path: str, module: object) -> Projection | None:
+def projection(
+    sought: Sought, calls: Calls, since: int, path: str, module: object
+) -> Projection | None:
     """The linear map that made queries, keys or values; None where none did.
 
     Args:
@@ -99,7 +101,9 @@ def _layouts(sought: Sought, width: int) -> Iterator[Tensor]:
         start = (0, query, query + kv)[role]  # all queries, all keys, all values
         yield (torch.arange(heads) + start)[:, None] * dim + channel
         per, head = query // kv, torch.arange(heads)
-        unit = head // per if role == 0 else head  # for each KV head its queries, its key, its value
+        unit = (
+            head // per if role == 0 else head
+        )  # for each KV head its queries, its key, its value
         within = head % per if role == 0 else torch.full_like(head, per + role - 1)
         yield (unit * (per + 2) + within)[:, None] * dim + channel
     if width == 2 * kv * dim and role:
@@ -112,7 +116,7 @@ def _fits(sought: Sought, call: LinearCall, columns: Tensor) -> Projection | Non
     made = _as_rows(call.made, sought.rows)
     if made is None or made.dtype != sought.x.dtype:
         return None
-    batch, heads, positions, dim = sought.x.shape
+    _, heads, _, dim = sought.x.shape
     wanted = sought.rows.float()
     columns = columns.to(made.device)
     came = made[..., columns.flatten()].float()
@@ -162,7 +166,7 @@ def _factor(came: Tensor, wanted: Tensor) -> float | None:
 
 
 def _matched(sought: Sought, call: LinearCall) -> Tensor | None:
-    """Which channel of a map each channel sought is, [head, dim], in any order; by equality, and where all have one."""
+    """Which of a map's channels each one sought equals, [head, dim], in any order; None where one has none."""
     made = _as_rows(call.made, sought.rows)
     if made is None or made.dtype != sought.x.dtype or made.shape[-1] < sought.rows.shape[-1]:
         return None

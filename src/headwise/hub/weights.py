@@ -34,7 +34,7 @@ class LayerWeights:
         id: the layer, in the order the layers ran.
         q, k, v: the input maps of its num_heads queries and num_kv_heads keys and values.
         o: the output map.
-        query_norm, key_norm: the norm right before the queries' map, and the one before the keys' and values'.
+        query_norm, key_norm, value_norm: the norm right before the queries', the keys' and the values' map.
         result_norm: a norm that what the layer adds goes through before it is added.
         biased: something is added to the scores by position (ALiBi, T5).
         missing: for each of q, k, v, o that is None, the reason.
@@ -49,6 +49,7 @@ class LayerWeights:
     o: OutputMap | None
     query_norm: Norm | None
     key_norm: Norm | None
+    value_norm: Norm | None
     result_norm: Norm | None
     biased: bool
     missing: Mapping[str, str]
@@ -79,7 +80,6 @@ class Weights:
     unembedding: Unembedding | None = None
 
 
-@torch.no_grad()
 def weights_of(model: Model, inputs: Mapping[str, Any]) -> Weights:
     """Find the weights of every head while the model runs on a short input.
 
@@ -93,6 +93,7 @@ def weights_of(model: Model, inputs: Mapping[str, Any]) -> Weights:
     layers = model.anatomy.layers
     finder = _Finder()
     with (
+        torch.no_grad(),
         watching(model.module) as finder.watch,
         listening(model.module, [layer.module for layer in layers]) as finder.calls,
         model.open(),
@@ -101,12 +102,12 @@ def weights_of(model: Model, inputs: Mapping[str, Any]) -> Weights:
         made = model.run(inputs)
         if isinstance(model.module, Decoder):
             made = model.module.logits(made)
+        made = getattr(made, "logits", made)
     if not finder.found:
         raise ModelError(f"no head of {model.name} fired: its attention layers did not run")
     embeddings = _embeddings(finder.calls, inputs)
-    logits = getattr(made, "logits", made)
     vocab = {len(table) for _, table in embeddings.values()}
-    unembedding = _unembedding(finder.calls, logits, vocab, model.module)
+    unembedding = _unembedding(finder.calls, made, vocab, model.module)
     return Weights(tuple(finder.layers()), embeddings, unembedding)
 
 
@@ -149,7 +150,6 @@ class _Finder:
 
     def _layer(self, id: LayerId, parts: dict[str, Any]) -> LayerWeights:
         q, k, v, o = (parts.get(name) for name in ("q", "k", "v", "o"))
-        reads = k if v is None else v
         return LayerWeights(
             id,
             parts["heads"],
@@ -159,7 +159,8 @@ class _Finder:
             v,
             o,
             query_norm=None if q is None else self.calls.norm_before(q.given),
-            key_norm=None if reads is None else self.calls.norm_before(reads.given),
+            key_norm=None if k is None else self.calls.norm_before(k.given),
+            value_norm=None if v is None else self.calls.norm_before(v.given),
             result_norm=None if o is None else self.calls.norm_after(o.path),
             biased=parts["biased"],
             missing={name: says for name, says in _MISSING.items() if parts.get(name) is None},
