@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headwise.names import HeadId as HeadId
     from headwise.names import HeadwiseError as HeadwiseError
     from headwise.see import probes as probes
+    from headwise.see.circuits.rollout import rollout as rollout
     from headwise.see.circuits.scores import circuits as circuits
     from headwise.see.looking import look as look
     from headwise.see.profile.files import load_profile as load_profile
@@ -49,6 +50,7 @@ _HOMES = {
     "nn": "headwise.nn",
     "probes": "headwise.see.probes",
     "profile": "headwise.see.profile.profiling",
+    "rollout": "headwise.see.circuits.rollout",
     "summarise": "headwise.see.summary",
 }
 
@@ -68,6 +70,7 @@ __all__ = [
     "nn",
     "probes",
     "profile",
+    "rollout",
     "summarise",
 ]
 

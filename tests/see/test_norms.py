@@ -69,7 +69,7 @@ def test_they_are_labelled_like_the_pattern(bytes_model) -> None:
     norms, pattern = record.norms("1.4"), record.pattern("1.4")
     assert norms.dims == pattern.dims
     assert list(norms.coords["query"].values) == list(pattern.coords["query"].values)
-    assert norms.attrs["kv_group"] == 2
+    assert norms.attrs["kv_group"] == 1
     words = record.norms("1.4", words=True)
     assert words.sizes == record.pattern("1.4", words=True).sizes
     assert "rule" in words.attrs
