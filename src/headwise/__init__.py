@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from headwise.see import probes as probes
     from headwise.see.circuits.rollout import rollout as rollout
     from headwise.see.circuits.scores import circuits as circuits
+    from headwise.see.clusters.grouping import clusters as clusters
+    from headwise.see.clusters.measuring import distances as distances
     from headwise.see.looking import look as look
     from headwise.see.profile.files import load_profile as load_profile
     from headwise.see.profile.profiler import Profiler as Profiler
@@ -42,6 +44,8 @@ _HOMES = {
     "Record": "headwise.see.record",
     "attend": "headwise.core.attention",
     "circuits": "headwise.see.circuits.scores",
+    "clusters": "headwise.see.clusters.grouping",
+    "distances": "headwise.see.clusters.measuring",
     "load": "headwise.hub.load",
     "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
@@ -62,6 +66,8 @@ __all__ = [
     "Record",
     "attend",
     "circuits",
+    "clusters",
+    "distances",
     "load",
     "load_profile",
     "load_record",

@@ -18,8 +18,8 @@ __all__ = ["rollout"]
 
 _RULE = (
     "A = {rest:g} W + {residual:g} I for each layer, W the mean over its heads; rows divided by their sums where "
-    "those are not 1 (a sink outside the text takes a share), and a row that sees nothing keeps itself; A multiplied "
-    "over the layers (Abnar & Zuidema 2020)"
+    "those are not 1 (a sink outside the text takes a share), and a row that sees nothing keeps itself; A is "
+    "multiplied over the layers (Abnar & Zuidema 2020)"
 )
 _FIRST = (
     "; weights on the first token were left out, and the others of the row divided by what is left"
