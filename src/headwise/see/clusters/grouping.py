@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from headwise.names import ConfigError, ShapeError
+from headwise.names import ConfigError, HeadId, ShapeError
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Tree", "clusters", "plane", "streams_of", "tree"]
+__all__ = ["Tree", "clusters", "plane", "streams_of", "table_of", "tree"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,3 +124,23 @@ def _roots(
     if not np.isfinite(values).all():
         raise ShapeError("the distances hold NaN within a stream; compare its heads again")
     return [ids[i] for i in at], np.sqrt(values.clip(0))
+
+
+def table_of(distances: xr.DataArray, clusters: xr.DataArray) -> xr.Dataset:
+    """Distances and clusters as a table over (layer, head), beside the distances of all pairs."""
+    import xarray as xr
+
+    ids = [HeadId.parse(str(id)) for id in distances["head_a"].values]
+    layers = list(dict.fromkeys(id.layer_id for id in ids))
+    number = np.full((len(layers), 1 + max(id.head for id in ids)), np.nan)
+    for id, cluster in zip(ids, clusters.values.tolist(), strict=True):
+        number[layers.index(id.layer_id), id.head] = cluster
+    one_stack = {id.stream for id in ids} == {""}
+    return xr.Dataset(
+        {"cluster": (("layer", "head"), number, dict(clusters.attrs)), "divergence": distances},
+        coords={
+            "layer": [id.layer if one_stack else str(id) for id in layers],
+            "head": np.arange(number.shape[1]),
+        },
+        attrs=dict(distances.attrs),
+    )
