@@ -53,10 +53,11 @@ def draw_plane(
         raise ShapeError(
             f"{len(ids)} heads came with places of shape {places.shape}; give one each"
         )
-    names = list(dict.fromkeys(groups[id] for id in ids if id in groups))
-    colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)}
+    colours = _colours(ids, groups)
+    names = list(colours)
     with mpl.rc_context(style(families_for([caption, *names]))):
-        figure = new_figure(_INCHES, _INCHES)
+        wide, high = np.ptp(places, axis=0)
+        figure = new_figure(_INCHES, 1.2 + _INCHES * float(np.clip(high / (wide or 1), 0.4, 1.2)))
         axes = figure.subplots()
         shades = [colours.get(groups.get(id, ""), _OTHER) for id in ids]
         axes.scatter(places[:, 0], places[:, 1], s=14, c=shades, linewidths=0)
@@ -88,9 +89,8 @@ def draw_tree(tree: Tree, groups: Mapping[str, str], *, caption: str) -> Figure:
     from scipy.cluster.hierarchy import dendrogram
 
     drawn = dendrogram(tree.links, no_plot=True)
-    names = list(dict.fromkeys(groups[id] for id in tree.ids if id in groups))
-    colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)}
-    with mpl.rc_context(style(families_for([caption, *names]))):
+    colours = _colours(tree.ids, groups)
+    with mpl.rc_context(style(families_for([caption]))):
         figure = new_figure(_INCHES, 1.2 + _LEAF * len(tree.ids))
         axes = figure.subplots()
         lines = [
@@ -113,11 +113,18 @@ def draw_tree(tree: Tree, groups: Mapping[str, str], *, caption: str) -> Figure:
     return figure
 
 
+def _colours(ids: Sequence[str], groups: Mapping[str, str]) -> dict[str, str]:
+    """A colour for each group, cluster 2 before cluster 10."""
+    names = {groups[id] for id in ids if id in groups}
+    ordered = sorted(names, key=lambda name: (len(name), name))
+    return {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(ordered)}
+
+
 def _name(
     axes: Axes, ids: Sequence[str], places: Float[np.ndarray, "head 2"], colours: Sequence[str]
 ) -> None:
     """Names beside the points, in order, each where it covers no earlier name."""
-    shown = axes.transData.transform(places)
+    shown = axes.transData.transform(places).tolist()
     width, height = FONT * 0.5, FONT * 0.95
     dots = axes.figure.dpi / 72
     taken: list[tuple[float, float, float, float]] = []
