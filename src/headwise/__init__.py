@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from headwise.names import HeadId as HeadId
     from headwise.names import HeadwiseError as HeadwiseError
     from headwise.see import probes as probes
+    from headwise.see.circuits.rollout import rollout as rollout
+    from headwise.see.circuits.scores import circuits as circuits
+    from headwise.see.clusters.grouping import clusters as clusters
+    from headwise.see.clusters.measuring import distances as distances
     from headwise.see.looking import look as look
     from headwise.see.profile.files import load_profile as load_profile
     from headwise.see.profile.profiler import Profiler as Profiler
@@ -44,6 +48,9 @@ _HOMES = {
     "Record": "headwise.see.record",
     "Roles": "headwise.see.roles.role",
     "attend": "headwise.core.attention",
+    "circuits": "headwise.see.circuits.scores",
+    "clusters": "headwise.see.clusters.grouping",
+    "distances": "headwise.see.clusters.measuring",
     "examples": "headwise.see.roles.examples",
     "load": "headwise.hub.load",
     "load_profile": "headwise.see.profile.files",
@@ -55,6 +62,7 @@ _HOMES = {
     "probes": "headwise.see.probes",
     "profile": "headwise.see.profile.profiling",
     "roles": "headwise.see.roles.claims",
+    "rollout": "headwise.see.circuits.rollout",
     "summarise": "headwise.see.summary",
 }
 
@@ -66,6 +74,9 @@ __all__ = [
     "Record",
     "Roles",
     "attend",
+    "circuits",
+    "clusters",
+    "distances",
     "examples",
     "load",
     "load_profile",
@@ -77,6 +88,7 @@ __all__ = [
     "probes",
     "profile",
     "roles",
+    "rollout",
     "summarise",
 ]
 

@@ -50,7 +50,9 @@ def test_links_lead_somewhere(path):
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("page", ["README.md", "docs/profile.md", "docs/roles.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/profile.md", "docs/roles.md", "docs/circuits.md"]
+)
 def test_the_python_runs(page):
     code = "\n".join(blocks(page, "python"))
     assert code
@@ -79,19 +81,26 @@ def test_the_page_on_roles_names_every_column():
 
 
 @pytest.mark.parametrize("name", READMES)
-@pytest.mark.parametrize("page", ["profile", "roles"])
+@pytest.mark.parametrize("page", ["profile", "roles", "circuits"])
 def test_the_pages_are_linked(name, page):
     assert f"](docs/{page}.md)" in (ROOT / name).read_text(encoding="utf-8")
 
 
+def test_the_page_on_circuits_names_every_number():
+    page = (ROOT / "docs/circuits.md").read_text(encoding="utf-8")
+    for name in ("copying", "ov_norm", "qk_norm", *(f"{x}_composition" for x in "qkv")):
+        assert f"`{name}`" in page, name
+
+
 @pytest.mark.models
-def test_the_commands_run(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", ["README.md", "docs/circuits.md"])
+def test_the_commands_run(tmp_path, monkeypatch, capsys, page):
     from headwise.cli import main
 
     (tmp_path / "story.txt").write_text("Once upon a time there was a head.", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     ran = 0
-    for line in commands("README.md"):
+    for line in commands(page):
         if not line.startswith("headwise "):
             continue
         with pytest.raises(SystemExit) as stop:

@@ -14,6 +14,8 @@ from typing import Any
 import click
 
 from headwise import __version__
+from headwise.cli.circuits import circuits
+from headwise.cli.clusters import clusters
 from headwise.cli.doctor import doctor
 from headwise.cli.look import look
 from headwise.cli.profile import profile
@@ -32,6 +34,8 @@ def app() -> None:
 app.add_command(look)
 app.add_command(profile)
 app.add_command(roles)
+app.add_command(circuits)
+app.add_command(clusters)
 app.add_command(doctor)
 
 

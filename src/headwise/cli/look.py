@@ -49,6 +49,11 @@ from headwise.names import OutputError, TextError
     help="Maps by words: to a word the sum, from a word the mean.",
 )
 @click.option(
+    "--norms",
+    is_flag=True,
+    help="Maps of norm-based weights: what each token takes of each (Kobayashi et al. 2020).",
+)
+@click.option(
     "--renormalise",
     is_flag=True,
     help="With --word: share out what is left beside the first token.",
@@ -79,6 +84,7 @@ def look(
     heads: tuple[str, ...],
     layers: tuple[str, ...],
     by_words: bool,
+    norms: bool,
     renormalise: bool,
     top: int,
     target: str | None,
@@ -116,6 +122,7 @@ def look(
             heads=heads,
             layers=layers,
             by_words=by_words,
+            norms=norms,
             renormalise=renormalise,
             top=top,
             target=target,

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headwise.files import replacing
 from headwise.names import HeadId
 from headwise.see.record import Record, Side
@@ -21,8 +23,9 @@ def as_json(
     summaries: Sequence[HeadSummary],
     heads: Sequence[HeadId],
     places: Sequence[Place],
+    norms: bool = False,
 ) -> dict[str, Any]:
-    """The record's facts: model, text, tokens, every head, and the patterns of the heads asked for.
+    """The record's facts: model, text, tokens, every head, and the patterns (and norms) of the heads asked for.
 
     An encoder-decoder has `target_tokens` too, the ones its decoder reads.
     """
@@ -36,7 +39,9 @@ def as_json(
     if len(record.sides) > 1:
         found["target_tokens"] = _tokens(record.sides[1])
     if heads:
-        found["patterns"] = {str(id): _rows(record, id) for id in heads}
+        found["patterns"] = {str(id): _rows(record.weights(id)) for id in heads}
+    if heads and norms:
+        found["norms"] = {str(id): _rows(record.norm_weights(id)) for id in heads}
     if places:
         found["word"] = [_place(record, place) for place in places]
     return found
@@ -64,8 +69,8 @@ def _number(x: float, digits: int = 6) -> float | None:
     return round(x, digits) if math.isfinite(x) else None
 
 
-def _rows(record: Record, id: HeadId) -> list[list[float | None]]:
-    return [[_number(weight) for weight in row] for row in record.weights(id).tolist()]
+def _rows(weights: np.ndarray) -> list[list[float | None]]:
+    return [[_number(weight) for weight in row] for row in weights.tolist()]
 
 
 def _tokens(side: Side) -> list[dict[str, Any]]:

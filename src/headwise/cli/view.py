@@ -14,6 +14,7 @@ from rich.console import Console
 from headwise.cli.output import as_json, write_json
 from headwise.hub.load import Model, load
 from headwise.names import HeadId, LayerId, ModelError
+from headwise.see.circuits.norms import NORMS_SAY
 from headwise.see.looking import look
 from headwise.see.record import Record
 from headwise.see.summary import Cell, HeadSummary, summarise
@@ -52,6 +53,7 @@ class View:
     heads: tuple[str, ...]
     layers: tuple[str, ...]
     by_words: bool
+    norms: bool
     renormalise: bool
     top: int
     target: str | None
@@ -83,11 +85,11 @@ def show(view: View) -> None:
         summaries = summarise(record, progress=tick)
     maps = _maps(record, summaries, chosen, view) if _shows_maps(view) else []
     if view.json is not None:
-        write_json(as_json(record, summaries, chosen, places), view.json)
+        write_json(as_json(record, summaries, chosen, places, view.norms), view.json)
     if view.json is None or str(view.json) != "-":
         _print(view, record, summaries, maps, places)
     for path in view.pictures:
-        _draw(path, record, summaries, maps, view.by_words)
+        _draw(path, record, summaries, maps, view)
 
 
 def _check_text(model: Model, view: View) -> None:
@@ -129,7 +131,7 @@ def _maps(
     """The maps of the heads asked for, else of the most telling ones."""
     found = [] if chosen else telling(record, summaries, view.top)
     links = {summary.id: cell for summary, cell in found}
-    return [_map(record, id, summaries, links, view.by_words) for id in chosen or list(links)]
+    return [_map(record, id, summaries, links, view) for id in chosen or list(links)]
 
 
 def _map(
@@ -137,7 +139,7 @@ def _map(
     id: HeadId,
     summaries: Sequence[HeadSummary],
     links: dict[HeadId, Cell],
-    by_words: bool,
+    view: View,
 ) -> Map:
     """One head's map by tokens or by words; its title names the link that makes it telling, as the map has it."""
     layer = record.layer_of(id)
@@ -145,7 +147,10 @@ def _map(
     title = f"{id}  {summary.does} {summary.mass:.2f}"
     if layer.num_kv_heads != layer.num_heads:
         title += f"  (KV group {layer.kv_group(id.head)})"
-    weights, visible = record.weights(id), record.visible(id)
+    if view.norms:
+        title += "  norm-based" if layer.lengths is not None else f"  no norms: {layer.no_lengths}"
+    weights = record.norm_weights(id) if view.norms else record.weights(id)
+    visible, by_words = record.visible(id), view.by_words
     if by_words:
         rows, columns = layer.queries.words, layer.keys.words
         weights = to_words(weights, rows, columns)
@@ -197,6 +202,8 @@ def _print(
         )
     if view.by_words and maps:
         console.print(RULE)
+    if view.norms and maps:
+        console.print(NORMS_SAY, markup=False)
 
 
 def _print_word(
@@ -241,20 +248,23 @@ def _draw(
     record: Record,
     summaries: Sequence[HeadSummary],
     maps: Sequence[Map],
-    by_words: bool,
+    view: View,
 ) -> None:
     """The maps as a picture (the grid, where there are none), with the facts in its caption."""
     from headwise.show.fonts import MissingGlyphWarning
     from headwise.show.pictures import HeadPicture, draw_grid, draw_maps, save
 
     caption = f"{record.model}. Text: {record.text}"
-    if by_words:
+    if view.by_words:
         caption += f" ({RULE})"
+    scale = "norm-based weight" if view.norms else "attention weight"
+    if view.norms and maps:
+        caption += f" ({NORMS_SAY})"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MissingGlyphWarning)
         if maps:
             pictures = [HeadPicture(m.title, m.pattern, m.query_labels, m.key_labels) for m in maps]
-            figure = draw_maps(pictures, caption=caption)
+            figure = draw_maps(pictures, caption=caption, scale=scale)
         else:
             figure = draw_grid(grid_of_summaries(summaries), caption=caption)
         save(figure, path)

@@ -16,8 +16,10 @@ from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
-from headwise.hub.shards import whole
+from headwise.hub.outputs import OutputMap, OutputWatch, watching
+from headwise.hub.shards import Shard, shard_of, whole
 from headwise.names import LayerId, ModelError, TextError
+from headwise.see.circuits.norms import NO_MAP, Grams, Lengths
 from headwise.see.record import LayerRecord, Record, verify
 from headwise.see.texts.batches import Batch, batches_of, from_inputs
 
@@ -91,7 +93,10 @@ class Recorder:
     batch: Batch
     progress: Progress | None
     total: int
+    watch: OutputWatch
+    grams: Grams
     parts: list[dict[LayerId, LayerRecord]] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
     runs: int = 0
     cuts: dict[tuple[int, str, int], tuple[Mask | Tensor, Any]] = field(default_factory=dict)
 
@@ -102,16 +107,26 @@ class Recorder:
         """The observer of one layer; one that runs again in the pass takes the next free number (shared layers)."""
 
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
+            own_z, shard = z, shard_of(layer.module, scores.shape[1])
             scores, v, z = whole(layer.module, scores, v, z)
             id = run_id(layer, self.parts[0])
             self.runs += 1
             refuse_split(id, scores, self.batch)
+            self.values = []
             for i, part in enumerate(self.parts):
                 part[id] = self._cut(id, i, scores, v, z)
+            self.watch.expect(own_z, lambda output: self._found(id, output, shard))
             if self.progress is not None:
                 self.progress(min(self.runs, self.total), self.total)
 
         return observe
+
+    def _found(self, id: LayerId, output: OutputMap, shard: Shard | None) -> None:
+        """The output map of a layer was found."""
+        gram = self.grams.of(output)
+        gram = gram if shard is None else shard.gather(gram, 0)
+        for part, v in zip(self.parts, self.values, strict=True):
+            part[id] = replace(part[id], lengths=Lengths(v, gram), no_lengths="")
 
     def _cut(self, id: LayerId, i: int, scores: Scores, v: Tensor, z: Tensor) -> LayerRecord:
         """The part of text i, without padding."""
@@ -142,8 +157,10 @@ class Recorder:
             sink=None if scores.sink is None else scores.sink.detach().clone(),
             query_offset=len(k_at) - len(q_at),
         )
-        off = verify(mine, v[one][:, :, k_at], z[one][:, :, q_at])
-        return LayerRecord(id, mine, query_side, key_side, off)
+        mine_v = v[one][:, :, k_at].detach()
+        self.values.append(mine_v)
+        off = verify(mine, mine_v, z[one][:, :, q_at])
+        return LayerRecord(id, mine, query_side, key_side, off, no_lengths=NO_MAP)
 
     def _once(self, source: T, stream: str, i: int, make: Callable[[], T]) -> T:
         """What `make` gives, made once where many layers share one mask or bias."""
@@ -186,9 +203,10 @@ def refuse_silence(model: Model, runs: int) -> None:
 def recording(model: Model, batch: Batch, progress: Progress | None = None) -> Iterator[Recorder]:
     """Record every attention layer that runs within the `with`."""
     layers = model.anatomy.layers
-    recorder = Recorder(batch, progress, len(layers))
-    taps = {layer.module: Tap(observers=(recorder.observer(layer),)) for layer in layers}
     with ExitStack() as stack:
+        watch = stack.enter_context(watching(model.module))
+        recorder = Recorder(batch, progress, len(layers), watch, Grams(model.module))
+        taps = {layer.module: Tap(observers=(recorder.observer(layer),)) for layer in layers}
         stack.enter_context(model.open())
         stack.enter_context(tapped(taps))
         yield recorder

@@ -19,6 +19,7 @@ from jaxtyping import Float
 from headwise.core.scores import Scores
 from headwise.core.streaming import Wanted, measure
 from headwise.names import HeadError, HeadId, LayerId
+from headwise.see.circuits.norms import Lengths
 from headwise.see.texts.tokens import Token
 from headwise.see.texts.words import RULE, Word, to_words, words_of
 
@@ -44,13 +45,18 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class LayerRecord:
-    """One attention layer on one text: its scores (batch 1, padding left out) and both sides."""
+    """One attention layer on one text: its scores (batch 1, padding left out) and both sides.
+
+    `lengths`: what each head would add of each key's value alone, |v_j W_O_h|; None where `no_lengths` says why.
+    """
 
     id: LayerId
     scores: Scores
     queries: Side
     keys: Side
     verified: float
+    lengths: Lengths | None = None
+    no_lengths: str = ""
 
     def __repr__(self) -> str:
         _, heads, queries, keys = self.scores.shape
@@ -162,6 +168,14 @@ class Record:
             rows = layer.scores.rows(heads=slice(id.head, id.head + 1))
         return rows[0, 0].double().cpu().numpy()
 
+    def norm_weights(self, head: str | HeadId) -> Float[np.ndarray, "query key"]:
+        """The numbers of `norms`."""
+        id = HeadId.parse(head)
+        weights, lengths = self.weights(id), self.layer_of(id).lengths
+        return weights * (
+            np.nan if lengths is None else lengths.values[id.head].double().cpu().numpy()
+        )
+
     def visible(self, head: str | HeadId) -> np.ndarray:
         """Who may attend, for one head: bool [query, key], True = may attend."""
         id = HeadId.parse(head)
@@ -172,6 +186,19 @@ class Record:
             return np.ones((queries, keys), dtype=bool)
         allowed = allowed.expand(-1, layer.num_heads, -1, -1)
         return allowed[0, id.head].cpu().numpy()
+
+    def norms(self, head: str | HeadId, words: bool = False) -> xr.DataArray:
+        """What each token takes of each: |alpha_ij f(x_j)|, f(x) = (x W_V + b_V) W_O (Kobayashi et al. 2020).
+
+        Arguments, result and errors are those of `pattern`, the unit that of the residual stream. NaN where the
+        layer has no output map, and attrs["reason"] says so.
+        """
+        id = HeadId.parse(head)
+        found = self._labelled(id, self.norm_weights(id), words, "norms")
+        found.attrs |= {"long_name": "length of what the query takes of the key, |alpha f(x)|"}
+        if reason := self.layer_of(id).no_lengths:
+            found.attrs["reason"] = reason
+        return found
 
     def pattern(self, head: str | HeadId, words: bool = False) -> xr.DataArray:
         """The pattern of one head with its tokens (or words) as coordinates.
@@ -186,11 +213,14 @@ class Record:
         Raises:
             HeadError: not a head id, or not a head of this model.
         """
+        id = HeadId.parse(head)
+        return self._labelled(id, self.weights(id), words, "pattern")
+
+    def _labelled(self, id: HeadId, values: np.ndarray, words: bool, name: str) -> xr.DataArray:
+        """Numbers of a head for each query and key, with its tokens or words as coordinates."""
         import xarray as xr
 
-        id = HeadId.parse(head)
         layer = self.layer_of(id)
-        values = self.weights(id)
         attrs = {"model": self.model, "head": str(id), "kv_group": layer.kv_group(id.head)}
         rows: Sequence[Word | Token] = layer.queries.tokens
         columns: Sequence[Word | Token] = layer.keys.tokens
@@ -202,7 +232,7 @@ class Record:
             values,
             dims=("query", "key"),
             coords={"query": [r.text for r in rows], "key": [c.text for c in columns]},
-            name="pattern",
+            name=name,
             attrs=attrs,
         )
 

@@ -18,6 +18,7 @@ from headwise.core.rules import Full, Window
 from headwise.core.scores import Scores
 from headwise.files import replacing
 from headwise.names import LayerId, ModelError
+from headwise.see.circuits.norms import OLD_FILE, Lengths
 from headwise.see.record import LayerRecord, Record, Side
 from headwise.see.texts.tokens import Token
 
@@ -39,6 +40,8 @@ def save_record(record: Record, path: Path) -> None:
             value = getattr(scores, part)
             if value is not None:
                 tensors[f"{name}.{part}"] = value.detach().cpu().clone().contiguous()
+        if layer.lengths is not None:
+            tensors[f"{name}.lengths"] = layer.lengths.values.cpu().clone().contiguous()
         window, dense = _mask_parts(scores)
         if dense is not None:
             tensors[f"{name}.mask"] = dense
@@ -53,6 +56,7 @@ def save_record(record: Record, path: Path) -> None:
                 "queries": _side(layer.queries),
                 "keys": _side(layer.keys),
                 "verified": layer.verified,
+                "no_lengths": layer.no_lengths,
             }
         )
     header = {"headwise_record": str(_VERSION), "model": record.model, "layers": json.dumps(layers)}
@@ -103,7 +107,10 @@ def _layer(entry: dict[str, Any], tensors: dict[str, Tensor]) -> LayerRecord:
         entry["query_offset"],
     )
     queries, keys = _read_side(entry["queries"]), _read_side(entry["keys"])
-    return LayerRecord(id, scores, queries, keys, entry["verified"])
+    known = tensors.get(f"{id}.lengths")
+    lengths = None if known is None else Lengths(known=known)
+    reason = entry.get("no_lengths", OLD_FILE)
+    return LayerRecord(id, scores, queries, keys, entry["verified"], lengths, reason)
 
 
 def _read_side(entry: dict[str, Any]) -> Side:

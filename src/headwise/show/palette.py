@@ -10,6 +10,7 @@ printing.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,11 +95,18 @@ def terminal_shade(step: int) -> RGB:
     return _TERMINAL_BLUES[step]
 
 
+_ROUNDED_1 = 1.001
+"""A weight summed over a word's tokens may be a rounding above 1."""
+
+
 def scale_top(weights: Float[np.ndarray, "*axes"]) -> float:
-    """The weight at the dark end: the smallest of 0.01, 0.02, 0.05, ... 1 that holds them all."""
+    """The number at the dark end: the smallest of 0.01, 0.02, 0.05, ... that holds them all, beyond 1 for norms."""
     seen = weights[np.isfinite(weights)]
     largest = float(seen.max()) if seen.size else 0.0
-    return next((top for top in _TOPS if largest <= top), 1.0)
+    if largest <= _ROUNDED_1:
+        return next((top for top in _TOPS if largest <= top), 1.0)
+    ten = 10.0 ** math.floor(math.log10(largest))
+    return next(part * ten for part in (1, 2, 5, 10) if largest <= part * ten * (1 + 1e-9))
 
 
 def kv_starts(groups: dict[int, int]) -> tuple[int, ...]:

@@ -58,7 +58,9 @@ class HeadPicture:
     key_labels: Sequence[str]
 
 
-def draw_maps(maps: Sequence[HeadPicture], *, caption: str) -> Figure:
+def draw_maps(
+    maps: Sequence[HeadPicture], *, caption: str, scale: str = "attention weight"
+) -> Figure:
     """The patterns of one or several heads, side by side on one scale.
 
     Rows are the tokens that look, columns the tokens looked at; darker is more. Cells that may
@@ -67,6 +69,7 @@ def draw_maps(maps: Sequence[HeadPicture], *, caption: str) -> Figure:
     Args:
         maps: the heads.
         caption: the facts below the picture: model, text, what was hidden.
+        scale: what the colours are a scale of.
 
     Raises:
         ShapeError: no map, or labels that do not fit a pattern.
@@ -80,7 +83,7 @@ def draw_maps(maps: Sequence[HeadPicture], *, caption: str) -> Figure:
         raise ShapeError("no head to draw; give at least one map")
     texts = [caption, *(text for head in maps for text in _texts(head))]
     with mpl.rc_context(style(families_for(map(one_line, texts)))):
-        return _maps_figure(maps, caption)
+        return _maps_figure(maps, caption, scale)
 
 
 def draw_grid(grid: Grid, *, caption: str) -> Figure:
@@ -121,7 +124,7 @@ def _write(figure: Figure, name: str, suffix: str) -> None:
         figure.savefig(name, format=suffix[1:], dpi=DPI, metadata=undated.get(suffix))
 
 
-def _maps_figure(maps: Sequence[HeadPicture], caption: str) -> Figure:
+def _maps_figure(maps: Sequence[HeadPicture], caption: str, says: str) -> Figure:
     columns = len(maps) if len(maps) <= 3 else math.ceil(math.sqrt(len(maps)))
     rows = -(-len(maps) // columns)
     width, height = _panel_inches(maps, columns)
@@ -139,7 +142,7 @@ def _maps_figure(maps: Sequence[HeadPicture], caption: str) -> Figure:
         axes.set_visible(False)
     size = _bar_size(columns * width, rows * height)
     bar = figure.colorbar(image, ax=panels.ravel().tolist(), **size)
-    bar.set_label("attention weight")
+    bar.set_label(says)
     bar.ax.tick_params(labelfontfamily=mpl.rcParams["font.family"], width=0.5, length=2)
     bar.outline.set_linewidth(0.5)
     if any(np.isnan(head.pattern).any() for head in maps):

@@ -1,0 +1,1 @@
+"""Clusters: which heads look alike, by the Jensen-Shannon distance of their rows."""

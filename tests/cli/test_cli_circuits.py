@@ -1,0 +1,76 @@
+"""headwise circuits, headwise clusters and look --norms: what they show and write, on a small model of our own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_help import Cli
+
+import headwise as hw
+
+TEXT = "a cat at it"
+
+
+def test_circuits_show_and_write_every_head(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "c.json"
+    answer = cli("circuits", "--model", folder, "-o", out)
+    assert answer.code == 0
+    for said in ("copying", "k_composition", "positions:", "norms:"):
+        assert said in answer.out
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert [head["id"] for head in found["heads"]] == [
+        f"{i}.{h}" for i in range(2) for h in range(6)
+    ]
+    table = hw.circuits(hw.load(folder, quiet=True))
+    for head in found["heads"]:
+        wanted = float(table.copying.sel(layer=head["layer"], head=head["head"]))
+        assert head["copying"] == pytest.approx(wanted, abs=1e-4)
+    assert found["others"]["k_composition"]["dims"] == ["head_from", "head_to"]
+
+
+def test_circuits_of_a_head(cli: Cli, folder: Path) -> None:
+    answer = cli("circuits", "--model", folder, "--head", "1.2")
+    assert "1.2  copying" in answer.out
+    assert "its keys    read  0." in answer.out
+    wrong = cli("circuits", "--model", folder, "--head", "7.0")
+    assert wrong.code == 1
+    assert "there is no head 7.0: the heads are 0.0 to 1.5" in wrong.err
+
+
+def test_a_table_of_no_kind_is_refused_at_once(cli: Cli, tmp_path: Path) -> None:
+    for command in (["circuits"], ["clusters", __file__]):
+        answer = cli(*command, "-o", tmp_path / "c.txt")
+        assert answer.code == 1
+        assert "says no kind of table" in answer.err
+
+
+def test_clusters_are_told_drawn_and_written(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("a cat at it\nit sat at a cat\n", encoding="utf-8")
+    png, svg, out = tmp_path / "h.png", tmp_path / "h.svg", tmp_path / "h.csv"
+    more = ["--lines", "--count", "3", "--png", png, "-o", out]
+    answer = cli("clusters", text, "--model", folder, *more)
+    assert answer.code == 0, answer.err
+    assert "12 heads" in answer.out
+    lines = out.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "stream,layer,head,cluster"
+    assert len(lines) == 13
+    assert "divergence" in answer.err
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert cli("clusters", text, "--model", folder, "--lines", "--tree", "--svg", svg).code == 0
+    drawn = svg.read_text(encoding="utf-8")
+    assert all(f">{i}.{h}<" in drawn for i in range(2) for h in range(6))
+
+
+def test_norms_beside_the_patterns(cli: Cli, folder: Path) -> None:
+    chosen = ["--head", "1.3", "--norms"]
+    found = cli("look", TEXT, "--model", folder, *chosen, "--json", "-").data
+    record = hw.look(hw.load(folder, quiet=True), TEXT)
+    for row, wanted in zip(found["norms"]["1.3"], record.norm_weights("1.3"), strict=True):
+        assert row == pytest.approx(wanted.tolist(), abs=1e-5)
+    answer = cli("look", TEXT, "--model", folder, *chosen)
+    assert "norm-based" in answer.out
+    assert "Kobayashi" in answer.out
+    assert "norm-based" not in cli("look", TEXT, "--model", folder, "--head", "1.3").out
