@@ -19,7 +19,14 @@ from torch import Tensor, nn
 
 from headwise.hub.shards import local_part
 
-__all__ = ["OutputMap", "OutputWatch", "watching"]
+__all__ = [
+    "OutputMap",
+    "OutputWatch",
+    "is_linear",
+    "parameters_of",
+    "reads_columns",
+    "watching",
+]
 
 Found = Callable[["OutputMap"], None]
 
@@ -105,10 +112,10 @@ class OutputWatch:
         known = self.known.get((path, heads))
         if known is not None:
             return known
-        weight, bias = _parameters(module)
+        weight, bias = parameters_of(module)
         if weight.dim() != 2 or not weight.is_floating_point() or weight.itemsize < 2:
             return None
-        reads = 0 if _reads_columns(module) else 1
+        reads = 0 if reads_columns(module) else 1
         weight = local_part(weight, reads, width)
         weight = weight if reads == 0 else weight.T
         if weight.shape[0] != width:
@@ -126,7 +133,7 @@ def watching(model: nn.Module) -> Iterator[OutputWatch]:
     handles = [
         module.register_forward_pre_hook(partial(_see, watch, path))
         for path, module in model.named_modules()
-        if _is_linear(module)
+        if is_linear(module)
     ]
     try:
         yield watch
@@ -144,17 +151,18 @@ def _equal(one: Tensor, other: Tensor) -> bool:
     return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
-def _is_linear(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear) or _reads_columns(module)
+def is_linear(module: nn.Module) -> bool:
+    """Whether a module is a linear map."""
+    return isinstance(module, nn.Linear) or reads_columns(module)
 
 
-def _reads_columns(module: nn.Module) -> bool:
+def reads_columns(module: nn.Module) -> bool:
     """Whether it is transformers' Conv1D, a linear map whose weight is kept as [in, out]."""
     home = sys.modules.get("transformers.pytorch_utils")
     return home is not None and isinstance(module, home.Conv1D)
 
 
-def _parameters(module: nn.Module) -> tuple[Tensor, Tensor | None]:
+def parameters_of(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """The module's weight and bias, fetched (copies) where accelerate keeps them elsewhere between uses."""
     weight, bias = cast(Tensor, module.weight), cast("Tensor | None", module.bias)
     if not weight.is_meta:
