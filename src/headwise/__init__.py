@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from headwise.names import HeadwiseError as HeadwiseError
     from headwise.see import probes as probes
     from headwise.see.looking import look as look
+    from headwise.see.neurons.files import load_neurons as load_neurons
+    from headwise.see.neurons.firing import fires as fires
+    from headwise.see.neurons.gathering import neurons as neurons
     from headwise.see.profile.files import load_profile as load_profile
     from headwise.see.profile.profiler import Profiler as Profiler
     from headwise.see.profile.profiling import profile as profile
@@ -39,11 +42,14 @@ _HOMES = {
     "Profiler": "headwise.see.profile.profiler",
     "Record": "headwise.see.record",
     "attend": "headwise.core.attention",
+    "fires": "headwise.see.neurons.firing",
     "load": "headwise.hub.load",
+    "load_neurons": "headwise.see.neurons.files",
     "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
     "look": "headwise.see.looking",
     "masks": "headwise.core.masks",
+    "neurons": "headwise.see.neurons.gathering",
     "nn": "headwise.nn",
     "probes": "headwise.see.probes",
     "profile": "headwise.see.profile.profiling",
@@ -57,11 +63,14 @@ __all__ = [
     "Profiler",
     "Record",
     "attend",
+    "fires",
     "load",
+    "load_neurons",
     "load_profile",
     "load_record",
     "look",
     "masks",
+    "neurons",
     "nn",
     "probes",
     "profile",
