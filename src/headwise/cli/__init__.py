@@ -16,6 +16,7 @@ import click
 from headwise import __version__
 from headwise.cli.doctor import doctor
 from headwise.cli.look import look
+from headwise.cli.neurons import neurons
 from headwise.cli.profile import profile
 from headwise.names import HeadwiseError
 
@@ -30,6 +31,7 @@ def app() -> None:
 
 app.add_command(look)
 app.add_command(profile)
+app.add_command(neurons)
 app.add_command(doctor)
 
 

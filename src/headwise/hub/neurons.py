@@ -262,7 +262,9 @@ class _Search:
         left_out = ""
         if experts:
             classes = ", ".join(sorted(set(experts.values())))
-            left_out = f"mixtures of experts ({classes}) are left out: their neurons read some tokens each"
+            left_out = (
+                f"mixtures of experts ({classes}) are left out: their neurons read some tokens each"
+            )
         if not networks:
             why = left_out or "no linear map of it reads an activation of other linear maps"
             raise ModelError(f"{model.name} has no neurons that can be looked at: {why}")

@@ -58,7 +58,15 @@ _MIXES = {
     *("addmm", "einsum", "linear", "bilinear", "scaled_dot_product_attention", "cumsum", "roll"),
     *("multi_head_attention_forward", "flip", "sort", "argsort", "topk", "gather", "index_select"),
     *("masked_scatter", "scatter", "conv1d", "conv2d", "conv_transpose1d", "cumprod", "cat"),
-    *("index_add", "embedding", "group_norm", "batch_norm", "pad", "interpolate", "repeat_interleave"),
+    *(
+        "index_add",
+        "embedding",
+        "group_norm",
+        "batch_norm",
+        "pad",
+        "interpolate",
+        "repeat_interleave",
+    ),
     *("stack", "__setitem__", "copy", "tril", "triu", "normalize", "unfold", "repeat"),
 }
 """Functions after which a number no longer comes from one number of the map."""

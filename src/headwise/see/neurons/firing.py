@@ -170,7 +170,9 @@ class Fires:
             raise missing
         return found
 
-    def raises(self, neuron: str | NeuronId, *, negative: bool = False, top: int = 5) -> tuple[str, ...]:
+    def raises(
+        self, neuron: str | NeuronId, *, negative: bool = False, top: int = 5
+    ) -> tuple[str, ...]:
         """The tokens that a neuron raises most when it fires, strongest first; () where there is no unembedding.
 
         W2's row read through the unembedding, without the final norm (Geva et al. 2022).

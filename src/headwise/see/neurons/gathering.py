@@ -105,16 +105,24 @@ class NeuronGatherer:
         """Whatever `neurons` takes as the batches that `add` adds, read as they are needed."""
         return batches_in(self.model, texts, target, self.context)
 
+    def find(self, batch: Batch) -> FeedForwards:
+        """Find the networks, before anything is added.
+
+        Raises:
+            ModelError: there are none whose neurons can be read.
+        """
+        self.networks = find_networks(self.model, batch)
+        return self.networks
+
     def add(self, batch: Batch) -> None:
         """Run the model on a batch and add its neurons, all or, where something stops it, none.
 
         Raises:
             ModelError: a neuron gives NaN or infinity.
         """
-        if self.networks is None:
-            self.networks = find_networks(self.model, batch)
+        networks = self.networks or self.find(batch)
         run = _Pass(batch, self.everywhere)
-        with watched(self.model, self.networks, batch.size, run.see):
+        with watched(self.model, networks, batch.size, run.see):
             self.model.run(batch.inputs)
         run.check(self.model)
         longest = 0
