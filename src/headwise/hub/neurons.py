@@ -1,14 +1,13 @@
 """Neurons: the feed-forward networks of a model, and the activations of their neurons.
 
-A feed-forward network is found by what it does and not by its name: while the model runs, a linear map whose input is
-an activation of other linear maps (act(x W1), or act(x W_gate) * (x W_up)), and which leads back to as many channels
-as those read. That map is W2, and neuron n is channel n of its input: it adds activation * W2[n] to what the network
-gives. W_O is none, since head outputs mix positions.
+A feed-forward network is found by what it does and not by its name: while the model runs, a linear map whose input
+is an activation of other linear maps (act(x W1), or act(x W_gate) * (x W_up)), and which leads back to as many
+channels as those read. That map is W2, and neuron n is channel n of its input: it adds activation * W2[n] to what
+the network gives. W_O is none, since head outputs mix positions.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import BaseTorchFunctionMode

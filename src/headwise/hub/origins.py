@@ -1,7 +1,7 @@
 """Origins: which tensors of a pass are activations of linear maps, told by following every function called.
 
-A tensor is MAPPED where a linear module made it (and all since was reshaping, scaling or a norm), and ACTIVATED once
-it went through something elementwise that is not linear, or was multiplied by another such tensor. What mixes
+A tensor is MAPPED where a linear module made it (and all since was reshaping, scaling or a norm), and ACTIVATED
+once it went through something elementwise that is not linear, or was multiplied by another such tensor. What mixes
 positions, or comes together with anything else (a residual stream, attention), has no origin.
 """
 

@@ -125,8 +125,8 @@ class Neurons:
         """
         peak = np.nan_to_num(self.table["peak"].values, nan=-1.0)
         wanted = self.layers if layers is None else list(layers)
-        for i, id in enumerate(self.layers):
-            if id not in wanted:
+        for i, held in enumerate(self.layers):
+            if held not in wanted:
                 peak[:, i] = -1
         found: dict[NeuronId, str] = {}
         for flat in np.argsort(-peak, axis=None, kind="stable").tolist():

@@ -52,7 +52,7 @@ def neurons(
     given: act(x W1 + b), and in gated networks act(gate) * up, which may be large on either side of 0, so that the
     most positive and the most negative are kept apart.
 
-    Memory does not grow with the corpus: what is kept is `top` places for each neuron and side, and the text around.
+    Memory does not grow with the corpus: kept are `top` places for each neuron and side, and the text around.
 
     Args:
         model: from `load`.

@@ -1,8 +1,8 @@
 """What a direction of the residual stream raises in the vocabulary: W2's rows read through the unembedding.
 
 The unembedding is applied to the row as it is, without the final norm (Geva et al. 2022, "Transformer Feed-Forward
-Layers Build Predictions by Promoting Concepts in the Vocabulary Space"), so it says what a neuron pushes for, not what
-the model comes to say.
+Layers Build Predictions by Promoting Concepts in the Vocabulary Space"), so it says what a neuron pushes for, not
+what the model comes to say.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class Snippet:
 class Context:
     """One token that fired a neuron, in its text.
 
-    `before` and `after` are the text around it, without the characters of the token itself; a token that is a part of
-    a character has the whole character, and `token.label` says which part.
+    `before` and `after` are the text around it, without the characters of the token itself; a token that is a part
+    of a character has the whole character, and `token.label` says which part.
     """
 
     activation: float

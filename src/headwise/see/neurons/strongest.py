@@ -1,4 +1,4 @@
-"""What is kept of one layer's neurons while a corpus streams by: sums, and the places of the strongest activations."""
+"""One layer's neurons while a corpus streams by: sums, and the places of the strongest activations."""
 
 from __future__ import annotations
 
