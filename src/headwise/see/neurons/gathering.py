@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,22 +121,15 @@ class NeuronGatherer:
             ModelError: a neuron gives NaN or infinity.
         """
         networks = self.networks or self.find(batch)
-        run = _Pass(batch, self.everywhere)
+        run = _Pass(batch, self.everywhere, self.top, self._rows * _STRIDE, self._tallies)
         with watched(self.model, networks, batch.size, run.see):
             self.model.run(batch.inputs)
         run.check(self.model)
-        longest = 0
-        for network, activations, places, length in run.seen:
-            tally = self._tallies.get(network.id)
-            if tally is None:
-                tally = LayerTally(network.size, self.top, activations.device)
-                self._tallies[network.id] = tally
-            tally.add(activations, places + self._rows * _STRIDE)
-            longest = max(longest, length)
+        self._tallies = {**self._tallies, **run.tallies}
         self._keep(run)
         self._rows += batch.size
         self.texts += batch.size if batch.begun is None else batch.begun
-        self.tokens += batch.size * longest if batch.tokens is None else batch.tokens
+        self.tokens += batch.size * run.longest if batch.tokens is None else batch.tokens
 
     def _keep(self, run: _Pass) -> None:
         """Keep the text around the places that are kept, and drop what is around others."""
@@ -196,17 +189,24 @@ def find_networks(model: Model, batch: Batch) -> FeedForwards:
 
 @dataclass(eq=False)
 class _Pass:
-    """The activations of one batch that count, layer by layer."""
+    """The activations of one batch that count, added layer by layer to copies of the tallies before.
+
+    No layer's activations are kept, and where the pass fails the tallies are as they were.
+    """
 
     batch: Batch
     everywhere: bool
-    seen: list[tuple[Network, Tensor, Tensor, int]] = field(default_factory=list)
+    top: int
+    first: int
+    before: Mapping[LayerId, LayerTally]
+    tallies: dict[LayerId, LayerTally] = field(default_factory=dict)
+    longest: int = 0
     sides: dict[str, list[Side]] = field(default_factory=dict)
     counted: dict[tuple[str, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
     broken: str = ""
 
     def see(self, network: Network, activations: Tensor, out: Tensor) -> None:
-        """Keep a layer's activations at the tokens that count."""
+        """Add a layer's activations at the tokens that count."""
         length = activations.shape[1]
         key = (network.id.stream, length)
         if key not in self.counted:
@@ -217,11 +217,15 @@ class _Pass:
             bad = (~mine.isfinite()).any(0)
             if bool(bad.any()):
                 self.broken = str(network.id.neuron(int(bad.int().argmax())))
-        self.seen.append((network, mine, places, length))
+        tally = self.before.get(network.id)
+        tally = LayerTally(network.size, self.top, mine.device) if tally is None else tally.copy()
+        tally.add(mine, places + self.first)
+        self.tallies[network.id] = tally
+        self.longest = max(self.longest, length)
 
     def check(self, model: Model) -> None:
         """Raise where nothing ran, or a neuron gave no number."""
-        if not self.seen:
+        if not self.tallies:
             raise ModelError(
                 f"no neuron of {model.name} fired: its networks did not run on this input"
             )

@@ -22,7 +22,10 @@ class LayerTally:
     Attributes:
         best: sizes of the strongest activations, largest first, [2, neuron, top]; 0 where there are fewer.
         places: where they are, as the caller numbers tokens; -1 where there are fewer.
-        sums: float64 [6, neuron]: how many are above 0, and below; of a, |a|, a^2 the sums; and the largest a.
+        counts: how many activations are above 0, and below, [2, neuron].
+        sums: of a, |a| and a^2, float64 [3, neuron].
+        most, least: the largest and the smallest a, [neuron].
+        tokens: how many were added.
     """
 
     def __init__(self, neurons: int, top: int, device: torch.device | str = "cpu") -> None:
@@ -33,6 +36,13 @@ class LayerTally:
         self.most = torch.full((neurons,), -torch.inf, device=device)
         self.least = torch.full((neurons,), torch.inf, device=device)
         self.tokens = 0
+
+    def copy(self) -> LayerTally:
+        """Another with the same in it."""
+        made = LayerTally(0, 1)
+        for name, value in vars(self).items():
+            setattr(made, name, value.clone() if isinstance(value, Tensor) else value)
+        return made
 
     def add(
         self, activations: Float[Tensor, "token neuron"], places: Int[Tensor, " token"]
@@ -46,12 +56,15 @@ class LayerTally:
         if not len(activations):
             return
         a = activations.float()
+        room, ones = torch.empty_like(a), a.new_ones(len(a))
+        for side, compare in enumerate((torch.gt, torch.lt)):
+            self.counts[side] += (ones @ compare(a, 0, out=room)).long()
+        for i, x in enumerate((a, torch.abs(a, out=room))):
+            self.sums[i] += ones @ x
+        self.sums[2] += ones @ torch.mul(a, a, out=room)
+        self._keep(0, a, places)
+        self._keep(1, torch.neg(a, out=room), places)
         self.tokens += len(a)
-        for side, signed in enumerate((a, -a)):
-            self.counts[side] += (signed > 0).sum(0)
-            self._keep(side, signed, places)
-        for i, x in enumerate((a, a.abs(), a.square())):
-            self.sums[i] += x.sum(0)
         self.most, self.least = a.amax(0).maximum(self.most), a.amin(0).minimum(self.least)
 
     def _keep(
@@ -60,7 +73,8 @@ class LayerTally:
         """Put what is larger than the smallest kept in its place."""
         best, kept = self.best[side], self.places[side]
         top = best.shape[1]
-        first = min(len(a), 4 * top)  # which let few of the others pass
+        new = self.tokens < 4 * top
+        first = min(len(a), 4 * top if new else 0)  # which let few of the others pass
         for part, at in zip(a.split([first, len(a) - first]), _split(places, first), strict=True):
             token, neuron = (part > best[:, -1]).nonzero(as_tuple=True)
             if len(token) > _DENSE * best.shape[0]:
