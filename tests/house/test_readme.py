@@ -50,8 +50,9 @@ def test_links_lead_somewhere(path):
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("page", ["README.md", "docs/profile.md"])
-def test_the_python_runs(page):
+@pytest.mark.parametrize("page", ["README.md", "docs/profile.md", "docs/neurons.md"])
+def test_the_python_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what a page saves
     code = "\n".join(blocks(page, "python"))
     assert code
     exec(compile(code, page, "exec"), {})
@@ -68,9 +69,18 @@ def test_the_page_on_profiles_names_every_statistic():
         assert f"`{name}`" in page, name
 
 
+def test_the_page_on_neurons_names_every_variable():
+    from headwise.see.neurons.found import _SAYS
+
+    page = (ROOT / "docs/neurons.md").read_text(encoding="utf-8")
+    for name in (*_SAYS, "norm", "share", "raises"):
+        assert f"`{name}`" in page, name
+
+
 @pytest.mark.parametrize("name", READMES)
-def test_the_page_on_profiles_is_linked(name):
-    assert "](docs/profile.md)" in (ROOT / name).read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["docs/profile.md", "docs/neurons.md"])
+def test_pages_are_linked(name, page):
+    assert f"]({page})" in (ROOT / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.models

@@ -220,15 +220,13 @@ def test_a_batch_gives_what_each_text_gives_alone(name: str) -> None:
     together = run(padded(rows, "right"), 3)
     for i, row in enumerate(rows):
         for id, alone in run({"input_ids": row[None]}, 1).items():
-            torch.testing.assert_close(
-                together[id][i, : len(row)], alone[0], atol=1e-4, rtol=1e-4
-            )
+            torch.testing.assert_close(together[id][i, : len(row)], alone[0], atol=1e-4, rtol=1e-4)
 
 
 def test_ids_are_read_and_written() -> None:
     assert str(NeuronId.parse("12.345")) == "12.345"
     assert NeuronId.parse(" decoder.0.2 ") == LayerId("decoder", 0).neuron(2)
-    with pytest.raises(HeadError, match="'12' is not a neuron's id; write layer.neuron"):
+    with pytest.raises(HeadError, match=r"'12' is not a neuron's id; write layer\.neuron"):
         NeuronId.parse("12")
 
 

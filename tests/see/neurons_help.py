@@ -15,7 +15,7 @@ from headwise.nn import Decoder, TransformerConfig
 def planted(letter: str = "q", layer: int = 0, neuron: int = 3) -> hw.Model:
     """A causal model over bytes without attention, one of whose neurons fires exactly on one letter.
 
-    Each byte has a channel of its own; the neuron's row of W1 reads that of the letter, and that of W2 writes `!`'s.
+    Each byte has a channel of its own: the neuron's row of W1 reads the letter's, that of W2 writes to that of `!`.
     """
     config = TransformerConfig(
         vocab_size=257, d_model=258, num_layers=2, num_heads=1, d_ff=8, activation="relu",

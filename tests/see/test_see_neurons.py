@@ -130,9 +130,7 @@ def test_gated_neurons_have_both_signs_apart(encoder_model: hw.Model) -> None:
     assert float(negative.min()) < -0.5 < 0.5 < float(positive.max())
 
 
-@given(
-    st.integers(1, 60), st.integers(1, 5), st.integers(1, 4), st.integers(0, 99), st.booleans()
-)
+@given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 4), st.integers(0, 99), st.booleans())
 def test_streamed_tops_are_those_of_all_at_once(
     tokens: int, neurons: int, top: int, seed: int, coarse: bool
 ) -> None:
