@@ -10,7 +10,8 @@ import torch_help
 from tiny_models import TABLE, build, ids_of, inputs_of, padded
 
 import headwise as hw
-from headwise.hub.neurons import FeedForwards, feed_forwards, watched
+from headwise.hub.networks import FeedForwards
+from headwise.hub.neurons import feed_forwards, watched
 from headwise.names import HeadError, LayerId, ModelError, NeuronId
 from headwise.nn import Decoder, Encoder, EncoderDecoder, TransformerConfig
 

@@ -13,7 +13,7 @@ from headwise.cli.progress import RunProgress
 from headwise.cli.stopping import Stopping
 from headwise.hub.catalogue import CATALOGUE
 from headwise.hub.load import Model, load
-from headwise.hub.neurons import FeedForwards
+from headwise.hub.networks import FeedForwards
 from headwise.names import HeadwiseError, LayerId, NeuronId, TextError
 from headwise.see.neurons.found import Neurons
 from headwise.see.neurons.gathering import NeuronGatherer

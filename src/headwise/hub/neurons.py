@@ -15,108 +15,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import BaseTorchFunctionMode
 
 from headwise.hub.anatomy import is_attention, stream_layers
 from headwise.hub.calling import batch_axis
 from headwise.hub.load import Model
+from headwise.hub.networks import FeedForwards, Network, shape_of
 from headwise.hub.origins import Kind, Origins
-from headwise.hub.outputs import is_linear, parameters_of, reads_columns
+from headwise.hub.outputs import is_linear
 from headwise.hub.shards import is_split
-from headwise.names import HeadError, LayerId, ModelError, NeuronId
+from headwise.names import LayerId, ModelError
 
-__all__ = ["FeedForwards", "Network", "feed_forwards", "watched"]
+__all__ = ["feed_forwards", "watched"]
 
-See = Callable[["Network", Tensor, Tensor], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Network:
-    """One run of a feed-forward network: W2 and its bias, and how the layer is called.
-
-    A module that runs several times in one pass (ALBERT's) is one network for each time.
-
-    Attributes:
-        path: of the linear module that W2 belongs to.
-        gated: whether the activation is a product of two maps, act(gate) * up.
-    """
-
-    id: LayerId
-    path: str
-    module: nn.Module
-    gated: bool
-
-    @property
-    def size(self) -> int:
-        """d_ff, the number of neurons."""
-        return _shape(self.module)[0]
-
-    @property
-    def weight(self) -> Float[Tensor, "neuron d_model"]:
-        """W2: row n is what neuron n adds for an activation of 1."""
-        weight, _ = parameters_of(self.module)
-        return weight if reads_columns(self.module) else weight.T
-
-    @property
-    def bias(self) -> Float[Tensor, " d_model"] | None:
-        """What the network adds whatever fires."""
-        return parameters_of(self.module)[1]
-
-
-@dataclass(frozen=True, eq=False)
-class FeedForwards:
-    """The feed-forward networks of a model, in the order in which they run.
-
-    Attributes:
-        left_out: one line on those whose neurons cannot be read (mixtures of experts); "" where there are none.
-    """
-
-    model: str
-    networks: tuple[Network, ...]
-    left_out: str = ""
-
-    def layer(self, id: LayerId) -> Network:
-        """The network of a layer.
-
-        Raises:
-            HeadError: there is none.
-        """
-        for network in self.networks:
-            if network.id == id:
-                return network
-        raise HeadError(f"there is no layer {id} of neurons: {self.known}")
-
-    def network_of(self, neuron: NeuronId) -> Network:
-        """The network a neuron is in.
-
-        Raises:
-            HeadError: there is no such neuron.
-        """
-        network = next((n for n in self.networks if n.id == neuron.layer_id), None)
-        if network is None:
-            raise HeadError(f"there is no neuron {neuron}: {self.known}")
-        if neuron.neuron >= network.size:
-            first, last = network.id.neuron(0), network.id.neuron(network.size - 1)
-            raise HeadError(
-                f"there is no neuron {neuron}: layer {network.id} has the neurons {first} to {last}"
-            )
-        return network
-
-    @property
-    def known(self) -> str:
-        """Which layers there are, in words."""
-        by_stream: dict[str, list[Network]] = defaultdict(list)
-        for network in self.networks:
-            by_stream[network.id.stream].append(network)
-        spans = []
-        for networks in by_stream.values():
-            layers = sorted(network.id for network in networks)
-            sizes = sorted({network.size for network in networks})
-            span = str(layers[0]) if len(layers) == 1 else f"{layers[0]} to {layers[-1]}"
-            spans.append(f"{span} (of {' or '.join(map(str, sizes))} neurons)")
-        return f"{self.model} has the layers {', '.join(spans)}"
+See = Callable[[Network, Tensor, Tensor], None]
 
 
 def feed_forwards(model: Model, inputs: Mapping[str, Any]) -> FeedForwards:
@@ -227,8 +140,8 @@ class _Search:
             return
         if x.dim() < 2 or (x.dim() == 2 and x.shape[0] == self.pooled):
             return
-        neurons, width = _shape(module)
-        into = [_shape(self.linear[root]) for root in origin.roots]
+        neurons, width = shape_of(module)
+        into = [shape_of(self.linear[root]) for root in origin.roots]
         if any(read != width for read, _ in into):
             return
         self.runs.append((path, x.numel() // x.shape[-1]))
@@ -306,11 +219,3 @@ def _is_experts(module: nn.Module) -> bool:
         return False
     own = [p for p in module.parameters(recurse=False) if p.dim() == 3 and p.is_floating_point()]
     return any(min(p.shape) > 1 for p in own)
-
-
-def _shape(module: nn.Module) -> tuple[int, int]:
-    """How many channels a linear module reads, and makes."""
-    weight = module.weight
-    assert isinstance(weight, Tensor)
-    made, read = weight.shape
-    return (made, read) if reads_columns(module) else (read, made)

@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.hub.load import Model
-from headwise.hub.neurons import FeedForwards, Network, watched
+from headwise.hub.networks import FeedForwards, Network
+from headwise.hub.neurons import watched
 from headwise.names import ConfigError, HeadError, LayerId, ModelError, NeuronId, TextError
 from headwise.see.neurons.gathering import find_networks
 from headwise.see.neurons.lens import Lens, lens_of

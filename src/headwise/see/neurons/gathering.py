@@ -13,7 +13,8 @@ import xarray as xr
 from torch import Tensor
 
 from headwise.hub.load import Model
-from headwise.hub.neurons import FeedForwards, Network, feed_forwards, watched
+from headwise.hub.networks import FeedForwards, Network
+from headwise.hub.neurons import feed_forwards, watched
 from headwise.names import ConfigError, LayerId, ModelError, TextError
 from headwise.see.neurons.found import COUNTED, Neurons, neuron_table
 from headwise.see.neurons.snippets import Snippet, snippet_of, windows_of
