@@ -140,6 +140,27 @@ def test_an_output_map_is_no_network_even_with_a_gate_before_it() -> None:
     assert [n.path for n in found.networks] == [f"model.layers.{i}.mlp.down_proj" for i in (0, 1)]
 
 
+def test_a_sum_of_maps_is_a_residual_stream_and_no_activation() -> None:
+    """x + act(y) of two linear maps, read by a third, is what a projection of embeddings makes of a stream."""
+
+    class Summed(torch.nn.Module):
+        def __init__(self, ffn: torch.nn.Module) -> None:
+            super().__init__()
+            self.ffn, self.one, self.two, self.three = (
+                ffn,
+                *(torch.nn.Linear(24, 24) for _ in "abc"),
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.ffn(x) + self.three(self.one(x) + self.two(x).relu())
+
+    module = build("gpt2")
+    for block in module.transformer.h:
+        block.mlp = Summed(block.mlp)
+    found = feed_forwards(hw.load(module), inputs_of("gpt2"))
+    assert [n.path for n in found.networks] == [f"transformer.h.{i}.mlp.ffn.c_proj" for i in (0, 1)]
+
+
 def test_a_classifier_on_a_pooled_vector_is_no_network() -> None:
     from transformers import BertConfig, BertForSequenceClassification
 

@@ -30,6 +30,9 @@ def test_a_planted_neuron_fires_where_it_should_and_raises_what_it_writes() -> N
 def test_what_a_neuron_adds_is_what_cutting_it_takes_away(kind: str, request: Any) -> None:
     model = request.getfixturevalue(kind)
     text = "One 书, two."
+    with torch.no_grad():
+        for block in model.module.blocks:
+            block.ffn.w_out.bias.normal_(0, 2.0)
     found = hw.fires(model, text, top=32)
     ids = torch.tensor([model.tokenizer.encode(text).ids])
     for id, layer in found.layers.items():

@@ -110,7 +110,16 @@ def test_padding_counts_nowhere_whatever_the_order(bytes_model: hw.Model) -> Non
     for text in TEXTS:
         for batch in alone.read([text]):
             alone.add(batch)
-    one, other = alone.result().table, hw.neurons(bytes_model, TEXTS[::-1]).table
+    found, again = alone.result(), hw.neurons(bytes_model, TEXTS[::-1])
+    for id in ("0.3", "1.7"):
+        contexts = [c for c in found.contexts(id) if c.activation > 1e-3]
+        others = {(c.before, c.token.label, c.after) for c in again.contexts(id)}
+        assert {(c.before, c.token.label, c.after) for c in contexts} <= others
+        assert {c.before + c.token.text + c.after for c in contexts if c.token.part is None} <= {
+            *TEXTS
+        }
+        assert len({c.row for c in contexts}) > 1
+    one, other = found.table, again.table
     for name in ("mean", "rms", "rate", "activation", "peak"):
         np.testing.assert_allclose(one[name], other[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
