@@ -188,6 +188,22 @@ def test_what_is_held_does_not_grow_with_the_corpus() -> None:
     assert len(gatherer.result().contexts("0.3")) == 4
 
 
+def test_text_that_is_no_longer_needed_is_dropped(bytes_model: hw.Model) -> None:
+    gatherer = NeuronGatherer(bytes_model, top=1)
+    dropped = 0
+    for part in range(8):
+        before = set(gatherer._snippets)
+        for batch in gatherer.read(
+            [f"{part * 37 % 11} {chr(97 + part * i % 26)}{i} is" for i in range(20)]
+        ):
+            gatherer.add(batch)
+        dropped += len(before - set(gatherer._snippets))
+        places = torch.cat([t.places.flatten() for t in gatherer._tallies.values()])
+        rows = {place >> 24 for place in places.tolist() if place >= 0}
+        assert {row for _, row, _ in gatherer._snippets} == rows
+    assert dropped > 0
+
+
 def test_saved_and_read_back(tmp_path: Any) -> None:
     import json
 
