@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from headwise.see.clusters.grouping import clusters as clusters
     from headwise.see.clusters.measuring import distances as distances
     from headwise.see.looking import look as look
+    from headwise.see.neurons.files import load_neurons as load_neurons
+    from headwise.see.neurons.firing import fires as fires
+    from headwise.see.neurons.gathering import neurons as neurons
     from headwise.see.profile.files import load_profile as load_profile
     from headwise.see.profile.profiler import Profiler as Profiler
     from headwise.see.profile.profiling import profile as profile
@@ -52,12 +55,15 @@ _HOMES = {
     "clusters": "headwise.see.clusters.grouping",
     "distances": "headwise.see.clusters.measuring",
     "examples": "headwise.see.roles.examples",
+    "fires": "headwise.see.neurons.firing",
     "load": "headwise.hub.load",
+    "load_neurons": "headwise.see.neurons.files",
     "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
     "load_roles": "headwise.see.roles.files",
     "look": "headwise.see.looking",
     "masks": "headwise.core.masks",
+    "neurons": "headwise.see.neurons.gathering",
     "nn": "headwise.nn",
     "probes": "headwise.see.probes",
     "profile": "headwise.see.profile.profiling",
@@ -78,12 +84,15 @@ __all__ = [
     "clusters",
     "distances",
     "examples",
+    "fires",
     "load",
+    "load_neurons",
     "load_profile",
     "load_record",
     "load_roles",
     "look",
     "masks",
+    "neurons",
     "nn",
     "probes",
     "profile",

@@ -1,4 +1,4 @@
-"""The words of the project: head ids and the errors everything raises.
+"""The words of the project: ids of heads and neurons, and the errors everything raises.
 
 Floor 0: this module imports nothing of ours.
 
@@ -8,7 +8,7 @@ Errors, each carrying one clear line (what was wrong, what came, what to do):
     |- ConfigError     a model configuration that cannot be built, or a field or weight unknown to us
     |- ShapeError      tensors whose shapes do not fit together
     |- MaskError       a mask of the wrong type, dtype, shape or length
-    |- HeadError       a head id that cannot be read, or that the model does not have
+    |- HeadError       a head's or neuron's id that cannot be read, or that the model does not have
     |- ModelError      a model that cannot be found, read or looked into
     |- TextError       a text that is empty, too long, or not text
     '- OutputError     a result that cannot be written
@@ -28,6 +28,7 @@ __all__ = [
     "LayerId",
     "MaskError",
     "ModelError",
+    "NeuronId",
     "OutputError",
     "ShapeError",
     "TextError",
@@ -51,7 +52,7 @@ class MaskError(HeadwiseError, ValueError):
 
 
 class HeadError(HeadwiseError, ValueError):
-    """A head id that cannot be read, or that the model does not have."""
+    """The id of a head or neuron that cannot be read, or that the model does not have."""
 
 
 class ModelError(HeadwiseError, RuntimeError):
@@ -83,6 +84,10 @@ class LayerId:
     def head(self, head: int) -> HeadId:
         """The id of query head `head` of this layer."""
         return HeadId(self.stream, self.layer, head)
+
+    def neuron(self, neuron: int) -> NeuronId:
+        """The id of neuron `neuron` of this layer's feed-forward network."""
+        return NeuronId(self.stream, self.layer, neuron)
 
 
 @dataclass(frozen=True, order=True)
@@ -121,3 +126,37 @@ class HeadId:
             )
         stream, layer, head = match.groups()
         return cls(stream or "", int(layer), int(head))
+
+
+@dataclass(frozen=True, order=True)
+class NeuronId:
+    """One neuron of a feed-forward network, 0-based: printed `12.345`, or `decoder.0.2`."""
+
+    stream: str
+    layer: int
+    neuron: int
+
+    def __str__(self) -> str:
+        return f"{self.layer_id}.{self.neuron}"
+
+    @property
+    def layer_id(self) -> LayerId:
+        """The layer this neuron belongs to."""
+        return LayerId(self.stream, self.layer)
+
+    @classmethod
+    def parse(cls, text: str | NeuronId) -> NeuronId:
+        """Read `12.345` or `decoder.0.2`.
+
+        Raises:
+            HeadError: the text is not a neuron's id.
+        """
+        if isinstance(text, NeuronId):
+            return text
+        match = HeadId._FORM.fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None:
+            raise HeadError(
+                f"{text!r} is not a neuron's id; write layer.neuron, for instance 12.345 or decoder.0.2"
+            )
+        stream, layer, neuron = match.groups()
+        return cls(stream or "", int(layer), int(neuron))

@@ -51,9 +51,11 @@ def test_links_lead_somewhere(path):
 
 @pytest.mark.models
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/profile.md", "docs/roles.md", "docs/circuits.md"]
+    "page",
+    ["README.md", *(f"docs/{page}.md" for page in ("profile", "roles", "circuits", "neurons"))],
 )
-def test_the_python_runs(page):
+def test_the_python_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what a page saves
     code = "\n".join(blocks(page, "python"))
     assert code
     exec(compile(code, page, "exec"), {})
@@ -81,7 +83,7 @@ def test_the_page_on_roles_names_every_column():
 
 
 @pytest.mark.parametrize("name", READMES)
-@pytest.mark.parametrize("page", ["profile", "roles", "circuits"])
+@pytest.mark.parametrize("page", ["profile", "roles", "circuits", "neurons"])
 def test_the_pages_are_linked(name, page):
     assert f"](docs/{page}.md)" in (ROOT / name).read_text(encoding="utf-8")
 
@@ -89,6 +91,14 @@ def test_the_pages_are_linked(name, page):
 def test_the_page_on_circuits_names_every_number():
     page = (ROOT / "docs/circuits.md").read_text(encoding="utf-8")
     for name in ("copying", "ov_norm", "qk_norm", *(f"{x}_composition" for x in "qkv")):
+        assert f"`{name}`" in page, name
+
+
+def test_the_page_on_neurons_names_every_variable():
+    from headwise.see.neurons.found import _SAYS
+
+    page = (ROOT / "docs/neurons.md").read_text(encoding="utf-8")
+    for name in (*_SAYS, "norm", "share", "raises"):
         assert f"`{name}`" in page, name
 
 

@@ -18,6 +18,7 @@ from headwise.cli.circuits import circuits
 from headwise.cli.clusters import clusters
 from headwise.cli.doctor import doctor
 from headwise.cli.look import look
+from headwise.cli.neurons import neurons
 from headwise.cli.profile import profile
 from headwise.cli.roles import roles
 from headwise.names import HeadwiseError
@@ -36,6 +37,7 @@ app.add_command(profile)
 app.add_command(roles)
 app.add_command(circuits)
 app.add_command(clusters)
+app.add_command(neurons)
 app.add_command(doctor)
 
 

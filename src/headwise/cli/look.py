@@ -43,6 +43,11 @@ from headwise.names import OutputError, TextError
     help="Show all heads of this layer, for instance 18 or cross.0; repeatable.",
 )
 @click.option(
+    "--ffn",
+    is_flag=True,
+    help="Instead of heads: the neurons that fire at each token (or --word, or in --layer), and what they add.",
+)
+@click.option(
     "--words",
     "by_words",
     is_flag=True,
@@ -63,7 +68,7 @@ from headwise.names import OutputError, TextError
     default=3,
     show_default=True,
     type=click.IntRange(0, 50),
-    help="How many of the most telling heads to show.",
+    help="How many of the most telling heads to show; with --ffn, of the neurons at each token.",
 )
 @click.option(
     "--target", help="For an encoder-decoder: what its decoder reads; else it writes by itself."
@@ -83,6 +88,7 @@ def look(
     word: str | None,
     heads: tuple[str, ...],
     layers: tuple[str, ...],
+    ffn: bool,
     by_words: bool,
     norms: bool,
     renormalise: bool,
@@ -102,8 +108,11 @@ def look(
     headwise look "The animal didn't cross the street because it was too tired"
     headwise look "..." --word it
     headwise look "..." --head 13.8 --head 21.6 --png maps.png
+    headwise look "..." --ffn --word it
     headwise look --file story.txt --model gpt2 --json -
     """
+    if ffn:
+        _check_ffn(heads, by_words, renormalise, top, png, svg)
     if renormalise and word is None:
         raise click.UsageError("--renormalise goes with --word")
     for head in heads:
@@ -112,9 +121,10 @@ def look(
         check_id(layer, parts=1, example="18")
     _check_results(png, svg, json_)
     given = _read(text, file)
+    from headwise.cli.firing import show_fires
     from headwise.cli.view import View, show
 
-    show(
+    (show_fires if ffn else show)(
         View(
             text=given,
             model=model,
@@ -132,6 +142,24 @@ def look(
             dtype=dtype,
         )
     )
+
+
+def _check_ffn(
+    heads: tuple[str, ...],
+    by_words: bool,
+    renormalise: bool,
+    top: int,
+    png: Path | None,
+    svg: Path | None,
+) -> None:
+    """Refuse what is of heads alone."""
+    given = {"--head": heads, "--words": by_words, "--renormalise": renormalise}
+    given |= {"--png": png, "--svg": svg}
+    for name, value in given.items():
+        if value:
+            raise click.UsageError(f"{name} is of heads, and --ffn shows neurons; leave one out")
+    if top < 1:
+        raise click.UsageError("--ffn shows neurons at each token; give --top from 1")
 
 
 def _check_results(png: Path | None, svg: Path | None, json_: Path | None) -> None:

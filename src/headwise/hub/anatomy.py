@@ -97,6 +97,33 @@ def anatomy_of(model: nn.Module) -> Anatomy:
     return Anatomy(layers, hidden)
 
 
+def stream_layers(model: nn.Module, anatomy: Anatomy, paths: Collection[str]) -> dict[str, LayerId]:
+    """Ids for other modules of the layers, named and numbered like the attention beside them.
+
+    Args:
+        model: that holds them.
+        anatomy: its attention.
+        paths: of one kind of module, at most one for each layer; where there are more, they are counted.
+    """
+    said = _said(model)
+    stacks = {
+        _stack(said.get(layer.path, layer.path)): layer.id.stream
+        for layer in reversed(anatomy.layers)
+        if layer.id.stream != "cross"
+    }
+    spoken = {said.get(path, path): path for path in paths}
+    names = _stream_names([*spoken]) if spoken else {}
+    streams: dict[str, list[str]] = defaultdict(list)
+    for path in spoken:
+        streams[stacks.get(_stack(path), names[_template(path)])].append(path)
+    return {spoken[p]: id for stream in streams for p, id in _layer_ids(stream, streams[stream])}
+
+
+def _stack(path: str) -> str:
+    """What comes before the number of the layer."""
+    return _template(path).partition("#")[0]
+
+
 def is_attention(module: nn.Module) -> bool:
     """Whether this module's own forward computes attention in a way we can see."""
     return attends(type(module))
