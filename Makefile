@@ -17,14 +17,14 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks evidence
+	$(BIN)/ruff check src tests benchmarks evidence
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/house
 
 format: $(READY)
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks evidence
+	$(BIN)/ruff check --fix src tests benchmarks evidence
 
 bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt ".[bench]"

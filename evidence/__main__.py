@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 import xarray as xr
-from speech import RATE, Voice
 
 import headwise as hw
+from speech import RATE, Voice
 
 HERE = Path(__file__).parent
 FRAMES = 50

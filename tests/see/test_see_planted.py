@@ -64,3 +64,10 @@ def test_a_relation_whose_head_lies_ahead_is_counted_apart(tables) -> None:
     at = tables[0].sel(probe="nsubj_to_head")
     assert (at.probe_count == 0).all()
     assert (at.probe_unseen > 0).all()
+
+
+def test_the_planted_heads_are_claimed_and_no_other_is(tables) -> None:
+    found = hw.roles(tables)
+    held = {(role.probe, str(role.head)) for role in found.claimed if role.probe in PLANTED}
+    assert held == {*((probe, head) for probe, head in PLANTED.items()), ("first", "1.2")}
+    assert str(found.best("induction_random", 1)[0].head) == "1.0"

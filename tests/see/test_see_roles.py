@@ -83,6 +83,15 @@ def test_the_fixed_offset_is_a_baseline_unless_the_rule_is_one() -> None:
     assert weak.claimed[0].baseline == 0.2
 
 
+def test_a_sure_but_slight_leaning_is_no_role() -> None:
+    slight = {"mass": [[0.2 + 0.8 * 0.09, 0.2 + 0.8 * 0.11]], "mass_error": 1e-4}
+    table = evidence({"p": slight}, layers=1, heads=2)
+    assert [str(role.head) for role in hw.roles(table).claimed] == ["0.1"]
+    assert len(hw.roles(table, least=0).claimed) == 2
+    with pytest.raises(ConfigError, match="least must be a share"):
+        hw.roles(table, least=1)
+
+
 @pytest.mark.parametrize("texts", [5, 20, 200])
 @pytest.mark.parametrize("per_text", [1, 5])
 def test_chance_gives_no_role(texts: int, per_text: int) -> None:

@@ -24,7 +24,8 @@ RULE = (
     "a head has a role where its score in the reporting half of the texts beats the baseline by more than chance: "
     "the low end of its interval (Student's t over texts at 1 - level / (2 tried), which allows for all pairs of "
     "probe and head tried; the error no smaller than that of as many draws at the baseline) is above the larger "
-    "of the uniform baseline and the best fixed offset; tried are the heads that beat it in the choosing half"
+    "of the uniform baseline and the best fixed offset; and it goes a notable part of the way from there to 1, "
+    "`least` or more; tried are the heads that beat the baseline in the choosing half"
 )
 
 _CHOOSING, _REPORTING = "choosing", "reporting"
@@ -47,28 +48,33 @@ _SAYS = {
 }
 
 
-def roles(table: xr.Dataset | Sequence[xr.Dataset], *, level: float = 0.05) -> Roles:
+def roles(
+    table: xr.Dataset | Sequence[xr.Dataset], *, level: float = 0.05, least: float = 0.1
+) -> Roles:
     """What each head is: the probes on which it beats the baseline beyond chance, with the evidence.
 
     Args:
         table: from `profile`, or several of the same model with different probes (of a corpus, of random tokens).
         level: the chance of one false claim or more among all that are tried (Bonferroni).
+        least: how much of the way from the baseline to 1 a score must go to be a role; with many texts the least
+            leaning is sure, of untrained weights too.
 
     Returns:
         Roles: `claimed`, `best(probe)`, `of(head)`, and the evidence of every pair of probe and head.
 
     Raises:
         ModelError: tables of different models.
-        ConfigError: no table, one that is no profile or holds no probe, one probe in two of them, or a level that
-            is no share.
+        ConfigError: no table, one that is no profile or holds no probe, one probe in two of them, or a level or
+            least that is no share.
     """
     tables = [table] if isinstance(table, xr.Dataset) else list(table)
-    _check(tables, level)
+    _check(tables, level, least)
     joined = xr.concat([_evidence(one) for one in tables], "probe", combine_attrs="drop")
-    judged = _judged(joined, level)
+    judged = _judged(joined, level, least)
     judged.attrs = {
         "model": tables[0].attrs["model"],
         "level": level,
+        "least": least,
         "tried": int(judged["tested"].sum()),
         "claims": int(judged["claimed"].sum()),
         "rule": RULE,
@@ -110,7 +116,7 @@ def _evidence(table: xr.Dataset) -> xr.Dataset:
     return xr.Dataset({name: (_DIMS, x) for name, x in found.items()}, coords)
 
 
-def _judged(evidence: xr.Dataset, level: float) -> xr.Dataset:
+def _judged(evidence: xr.Dataset, level: float, least: float) -> xr.Dataset:
     """With intervals, and which heads are claimed."""
     from scipy.special import stdtrit  # here: it takes a while to import
 
@@ -120,15 +126,17 @@ def _judged(evidence: xr.Dataset, level: float) -> xr.Dataset:
     tested = (evidence["chosen"].values > evidence["baseline_chosen"].values) & ~np.isnan(error)
     with np.errstate(invalid="ignore", divide="ignore"):
         chance = np.sqrt((baseline * (1 - baseline)).clip(0) / evidence["cases"].values)
-    plain = stdtrit(freedom, 0.975) * error
+    plain = stdtrit(freedom, 0.975) * np.where(error == 0, chance, error)  # all cases alike
     wide = stdtrit(freedom, 1 - level / (2 * max(1, int(tested.sum())))) * np.fmax(error, chance)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        notable = score - baseline >= least * (1 - baseline)
     judged = evidence.drop_vars(["error", "baseline_chosen"])
     return judged.assign(
         low=(_DIMS, (score - plain).clip(0, 1)),
         high=(_DIMS, (score + plain).clip(0, 1)),
         sure=(_DIMS, np.where(np.isnan(error), np.nan, score - wide)),
         tested=(_DIMS, tested),
-        claimed=(_DIMS, tested & (score - wide > baseline)),
+        claimed=(_DIMS, tested & (score - wide > baseline) & notable),
     )
 
 
@@ -164,9 +172,11 @@ def _list(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _check(tables: Sequence[Any], level: float) -> None:
+def _check(tables: Sequence[Any], level: float, least: float) -> None:
     if not 0 < level < 1:
         raise ConfigError(f"level must be a share between 0 and 1, came {level}")
+    if not 0 <= least < 1:
+        raise ConfigError(f"least must be a share from 0 to below 1, came {least}")
     if not tables:
         raise ConfigError("there is no table; give one from profile(model, texts)")
     for table in tables:
