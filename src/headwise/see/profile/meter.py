@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from headwise.core.attention import Meter, Observer
 from headwise.core.scores import Scores
-from headwise.core.streaming import measure
+from headwise.core.streaming import Wanted, measure
 from headwise.core.units import measure_units
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
@@ -40,13 +40,15 @@ _MOST_NUMBERS = 1 << 21
 class Pass:
     """Measures the attention layers of one pass.
 
-    `maps` are the output maps known so far; the observers of the first pass find them.
+    `maps` are the output maps known so far; the observers of the first pass find them, and how far recomputed head
+    outputs are from the model's own (`verified` [head]).
     """
 
     settings: Settings
     batch: Batch
     maps: dict[LayerId, OutputMap]
     found: dict[LayerId, LayerTally | None] = field(default_factory=dict)
+    verified: dict[LayerId, np.ndarray] = field(default_factory=dict)
     runs: list[LayerRun] = field(default_factory=list)
     asked: dict[tuple[str, int, int], Asked] = field(default_factory=dict)
     waiting: LayerRun | None = None
@@ -62,18 +64,20 @@ class Pass:
         return meter
 
     def observer(self, layer: Layer, watch: OutputWatch) -> Observer:
-        """The same beside the model's own attention, compared with it; looks for the layer's output map."""
+        """Compares recomputed head outputs with the model's own; looks for the layer's output map."""
 
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
-            ours, run = self._measure(layer, scores, v)
-            off = (
-                ours.float().sub_(z.detach()).abs_().amax(-1)
-            )  # in place: z is large for a long text
-            worst = off.masked_fill(~run.asked.real, 0.0).amax((0, 2))
-            run.verified = worst if run.shard is None else run.shard.gather(worst, 0)
+            id, asked = self._begin(layer, scores)
+            way = Wanted(functions=asked.wanted.functions)  # these decide by which code z is made
+            off = measure(scores, v, way)[0].float()
+            off = off.sub_(z.detach()).abs_().amax(-1)  # in place: z is large for a long text
+            worst = off.masked_fill(~asked.real, 0.0).amax((0, 2))
+            shard = shard_of(layer.module, scores.shape[1])
+            worst = worst if shard is None else shard.gather(worst, 0)
+            self.verified[id] = worst.cpu().double().numpy()
 
             def found(output: OutputMap) -> None:
-                self.maps[run.id] = output
+                self.maps[id] = output
 
             watch.expect(z, found)
 
@@ -107,13 +111,7 @@ class Pass:
 
     def _measure(self, layer: Layer, scores: Scores, v: Tensor) -> tuple[Tensor, LayerRun]:
         """The head outputs, and the statistics of their rows."""
-        id = run_id(layer, self.found)
-        refuse_split(id, scores, self.batch)
-        key = (id.stream, *scores.shape[2:])
-        asked = self.asked.get(key)
-        if asked is None:
-            asked = asked_of(self.settings, self.batch, *key, scores.q.device)
-            self.asked[key] = asked
+        id, asked = self._begin(layer, scores)
         z, statistics = measure(scores, v, asked.wanted)
         shard = shard_of(layer.module, scores.shape[1])
         if shard is not None:
@@ -122,10 +120,19 @@ class Pass:
         if linked is not None and shard is not None:
             linked = cases_of_all_heads(linked, shard)
         run = LayerRun(id, num_kv_heads(layer.module, scores), statistics, asked, linked, shard)
-        self.found[id] = None
         self._reduce(room=_MOST_NUMBERS - run.numbers)
         self.runs.append(run)
         return z, run
+
+    def _begin(self, layer: Layer, scores: Scores) -> tuple[LayerId, Asked]:
+        """The id of this run of a layer, and what is asked of it."""
+        id = run_id(layer, self.found)
+        refuse_split(id, scores, self.batch)
+        self.found[id] = None
+        key = (id.stream, *scores.shape[2:])
+        if key not in self.asked:
+            self.asked[key] = asked_of(self.settings, self.batch, *key, scores.q.device)
+        return id, self.asked[key]
 
     def _reduce(self, room: int) -> None:
         """Reduce what is kept where it is more than there is room for."""

@@ -140,11 +140,7 @@ class Profiler:
     def _verify(
         self, batch: Batch
     ) -> tuple[dict[LayerId, OutputMap], dict[LayerId, dict[str, np.ndarray]]]:
-        """Run the model's own attention: the output maps, and how far recomputed head outputs are from its own.
-
-        Its statistics are left: they are made again like those of every other batch, so that sums depend on
-        the texts alone, and not on which batch a process or a run taken up again began with.
-        """
+        """Run the model's own attention: the output maps, and how far recomputed head outputs are from its own."""
         maps: dict[LayerId, OutputMap] = {}
         run = Pass(self.settings, batch, maps)
         with watching(self.model.module) as watch:
@@ -153,8 +149,7 @@ class Profiler:
                 for x in self.model.anatomy.layers
             }
             self._run(batch, taps)
-        off = {id: {"verified": tally["verified"]} for id, tally in run.tallies().items()}
-        return maps, off
+        return maps, {id: {"verified": off} for id, off in run.verified.items()}
 
     def _run(self, batch: Batch, taps: Mapping[nn.Module, Tap]) -> None:
         with self.model.open(), tapped(taps):

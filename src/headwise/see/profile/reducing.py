@@ -30,7 +30,6 @@ class LayerRun:
 
     `results` are the squared norms and the products with the sum [2, batch, sample, head]; None where no output
     map is known. `shard` says where a plan splits the heads over processes; what is kept here is of all heads.
-    `verified` [head] is how far the head outputs are from the model's own.
     """
 
     id: LayerId
@@ -40,7 +39,6 @@ class LayerRun:
     linked: CaseStatistics | None = None
     shard: Shard | None = None
     results: Tensor | None = None
-    verified: Tensor | None = None
 
     @property
     def numbers(self) -> int:
@@ -102,14 +100,13 @@ def reduced(runs: Sequence[LayerRun], settings: Settings) -> dict[LayerId, Layer
     tallies: dict[LayerId, LayerTally] = {}
     for i, run in enumerate(runs):
         heads = run.statistics.entropy.shape[1]
-        off = np.zeros(heads) if run.verified is None else _numpy(run.verified)
         alone: dict[str, float] = {"kv_heads": run.num_kv_heads}
         alone |= {p: run.statistics.path == p for p in ("kernel", "portable")}
         tallies[run.id] = {
             **rows[i],
             **{name: array[i] for name, array in maps.items()},
             **{name: np.array(value, dtype=float) for name, value in alone.items()},
-            "verified": off,
+            "verified": np.zeros(heads),
         }
     return tallies
 
