@@ -29,7 +29,10 @@ def evidence(
     usual = {"mass": 0.1, "hits": 0.1, "mass_error": 0.01, "hits_error": 0.01, "uniform": 0.2}
     usual |= {"count": 400, "texts": 40, "unseen": 0}
     data: dict[str, Any] = {}
-    for name, value in usual.items():
+    probes = {
+        name: {"freedom": np.asarray(p.get("texts", 40)) - 1.0, **p} for name, p in probes.items()
+    }
+    for name, value in {**usual, "freedom": 39.0}.items():
         rows = [
             np.broadcast_to(np.asarray(p.get(name, value), float), every) for p in probes.values()
         ]
@@ -40,6 +43,7 @@ def evidence(
         ]
         data[f"probe_{name}"] = ("half", "probe", "layer"), np.stack(rows, 1)
     about = {"by": "mass", "fixed": True, "level": "tokens", "says": ""}
+    about |= {"rival": "", "rival_share": np.nan}
     coords: dict[str, Any] = {
         "half": HALVES,
         "probe": list(probes),

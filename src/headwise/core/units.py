@@ -1,7 +1,8 @@
 """Attention between units of several tokens: words, names, stretches of positions.
 
 To a unit goes the sum over its keys, from it the mean over its queries (Clark et al. 2019), and what a unit looks
-at most is told among all units. Only rows that were asked about are kept, and never more of a pattern than a block.
+at most is told among all other units (and itself where that is what is named). Only rows that were asked about are
+kept, and never more of a pattern than a block.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Cases:
         view: of each row (a unit of queries that is asked about), its view; rows by their first token.
         first: its first token.
         length: how many tokens it has.
+        own: the unit of keys that it is itself, -1 where it is none.
         row: of each case, its row.
         named: of each case, the units its row should look at, -1 behind the last.
     """
@@ -44,6 +46,7 @@ class Cases:
     view: Int[Tensor, " row"]
     first: Int[Tensor, " row"]
     length: Int[Tensor, " row"]
+    own: Int[Tensor, " row"]
     row: Int[Tensor, " case"]
     named: Int[Tensor, "case named"]
 
@@ -73,13 +76,13 @@ class CaseStatistics:
 
     Attributes:
         mass: the weight on the named units.
-        hits: whether one of them has the largest weight of all units.
+        hits: whether one of them has the largest weight of all other units; of several that have it, their share.
         seen: which of the named units may be seen (axes of size 1 where that is the same for all heads).
-        visible: how many units may be seen.
+        visible: how many other units may be seen, and the row's own where it is named.
     """
 
     mass: Float[Tensor, "case head"]
-    hits: Bool[Tensor, "case head"]
+    hits: Float[Tensor, "case head"]
     seen: Bool[Tensor, "case named _"]
     visible: Int[Tensor, "case _"]
 
@@ -104,7 +107,7 @@ def _none(scores: Scores, cases: Cases) -> CaseStatistics:
     heads, named = scores.shape[1], cases.named.shape[1]
     nothing = scores.q.new_zeros(0, heads, dtype=torch.float32)
     seen = torch.zeros(0, named, 1, dtype=torch.bool, device=nothing.device)
-    return CaseStatistics(nothing, nothing.bool(), seen, seen.sum(1))
+    return CaseStatistics(nothing, nothing, seen, seen.sum(1))
 
 
 def _blocks(scores: Scores, cases: Cases) -> Iterator[tuple[int, int, slice]]:
@@ -133,17 +136,36 @@ def _of_block(
     open_keys = open_keys.expand(scores.shape[0], -1, -1, -1)[cases.batch_of]
     seen = _from_units(_to_units(open_keys, unit, cases.num_units), *place) > 0
     case = ((cases.row >= rows.start) & (cases.row < rows.stop)).nonzero()[:, 0]
-    row, named = cases.row[case] - rows.start, cases.named[case]
-    there = named >= 0
+    return case, _told(
+        weight, seen, cases.own[rows], cases.row[case] - rows.start, cases.named[case]
+    )
+
+
+def _told(
+    weight: Float[Tensor, "row unit head"],
+    seen: Bool[Tensor, "row unit _"],
+    own: Int[Tensor, " row"],
+    row: Int[Tensor, " case"],
+    named: Int[Tensor, "case named"],
+) -> CaseStatistics:
+    """The numbers of cases, from the weights of their rows."""
+    others = seen & (torch.arange(seen.shape[1], device=own.device) != own[:, None])[..., None]
+    best = weight.masked_fill(~others, 0.0).amax(1)
+    tied = ((weight >= best[:, None]) & others).sum(1)[row]  # of the others, at least one
     index = (row[:, None], named.clamp_min(0))
-    visible = seen.sum(1)[row]
-    best = weight.masked_fill(~seen, 0.0).amax(1)[row]
-    named_seen = seen[index] & there[..., None]
-    mass = weight[index] * named_seen
-    hits = ((mass > 0) & (mass >= best[:, None])).any(1)
+    itself = (named == own[row][:, None])[..., None]
+    named_seen = seen[index] & (named >= 0)[..., None]
+    on_named = weight[index].masked_fill(~named_seen, 0.0)
+    top = torch.maximum(best[row], on_named.amax(1))
+    first = (on_named >= top[:, None]) & named_seen
+    among = tied * (best[row] >= top) + (first & itself).sum(1)
+    mass = on_named.sum(1)
+    hits = (first.sum(1) / among.clamp_min(1)).masked_fill(mass <= 0, 0.0)
     nan = weight.isnan().any(1)[row]  # a broken row is told as such
-    mass = mass.sum(1).masked_fill(nan, float("nan"))
-    return case, CaseStatistics(mass.float(), hits, named_seen, visible)
+    visible = others.sum(1)[row] + (named_seen & itself).sum(1)
+    return CaseStatistics(
+        mass.masked_fill(nan, float("nan")).float(), hits.float(), named_seen, visible
+    )
 
 
 def _open(sight: Sight, queries: int) -> Float[Tensor, "_ _ query key"]:

@@ -8,7 +8,7 @@ fixed offset is a baseline between two sides of different lengths.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,11 @@ def aligned(source: Entries, *, warn: bool = True) -> Aligned:
     if warn:
         tell(faults)
     targets, sources = zip(*given.values(), strict=True)
-    return Aligned(name, targets, sources, tuple(faults), _even_pace(pairs), _probe(pairs))
+    pace = _even_pace(pairs)
+    probe = _probe(pairs)
+    if pace == pace:  # there is an aligned word
+        probe = replace(probe, rival=("even pace", pace))
+    return Aligned(name, targets, sources, tuple(faults), pace, probe)
 
 
 def alignment(source: Entries | Aligned) -> Probe:

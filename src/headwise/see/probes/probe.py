@@ -41,6 +41,8 @@ class Probe:
             share one function are measured together.
         by: what heads are ranked by: the mean attention to the named keys ("mass"), or the share of queries whose
             most attended key is a named one ("hits").
+        rival: another rule that takes no knowledge of the text, by name, and the share of cases it gets right: a
+            baseline beside the fixed offset, where one is known.
         fixed: whether looking a fixed number of keys ahead or back is a baseline; not for a rule that is just that.
     """
 
@@ -51,6 +53,7 @@ class Probe:
     units: Units | None = None
     by: Literal["mass", "hits"] = "mass"
     fixed: bool = True
+    rival: tuple[str, float] | None = None
 
     def targets(self, queries: Side, keys: Side, own_text: bool) -> Int[Tensor, " query"]:
         """The index of the key that each query should look at, -1 where the probe (of tokens) names none.

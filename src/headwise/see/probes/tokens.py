@@ -129,6 +129,7 @@ separator = Probe(
     "separator",
     _separator,
     "the closest earlier special token other than the first, else the closest later one",
+    fixed=False,  # it stands at an end of the text
 )
 delimiter = Probe(
     "delimiter", _delimiter, "the closest earlier punctuation mark other than the first token"

@@ -65,6 +65,7 @@ class Asked:
         real: which queries are tokens and no padding.
         halves: in which half of the texts each row is.
         linked: what the probes of units ask; None where that is nothing.
+        lengths: how many keys of each text are real.
         sampled: the queries on which results are measured, as many for each text as for the one with most.
         counted: which of these count.
         cells: how many texts have a query in each cell of the pooled map.
@@ -76,6 +77,7 @@ class Asked:
     real: Bool[Tensor, "batch 1 query"]
     halves: Int[np.ndarray, " row"]
     linked: Linked | None
+    lengths: Int[Tensor, " batch"]
     sampled: Int[Tensor, "batch sample"]
     counted: Bool[Tensor, "batch 1 sample"]
     cells: Float[Tensor, " query_cell"]
@@ -128,6 +130,7 @@ def asked_of(
         (torch.arange(queries) < lengths[0][:, None])[:, None].to(device),
         halves_of(batch),
         None if linked is None else linked.to(device),
+        lengths[1].to(device),
         sampled.to(device),
         (torch.arange(sampled.shape[1]) < counts)[:, None].to(device),
         _cells(lengths[0], settings.pool).to(device),

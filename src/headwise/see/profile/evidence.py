@@ -17,10 +17,13 @@ from headwise.core.streaming import Statistics
 from headwise.core.units import CaseStatistics
 from headwise.see.profile.asking import Asked, Settings
 
+_EVEN = 1e-5
+"""How far above even the largest weight of a row that looks evenly may be by rounding."""
+
 __all__ = ["FAR", "Evidence", "evidence_of"]
 
 FAR = 64
-"""The furthest offset that a baseline may look at, in units of the probe, either way."""
+"""This offset, in units of the probe, stands for the first key and the last, however far they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +32,12 @@ class Evidence:
 
     Attributes:
         mass: the weight on the named keys.
-        hits: how often one of them has the largest weight.
+        hits: how often one of them has the largest weight; where several have it, their share.
         count: how many cases there are.
         unseen: how many more there would be, if the query could see what is named.
         uniform: of the share of named keys among those the query may see.
-        offsets: in each half of the texts, how often each offset from -FAR to FAR leads to a named key.
+        offsets: in each half of the texts, how often each offset from -FAR to FAR leads to a named key; one beyond
+            an end of the text leads to the first key or the last, and -FAR and FAR themselves always do.
     """
 
     mass: Float[Tensor, "layer probe batch head"]
@@ -83,9 +87,12 @@ def _tokens(
     hits = torch.stack([s.hits for s in found if s.hits is not None])
     named = (probes >= 0).sum(-1)[None, :, None]  # [1, batch, 1, probe]
     count = seen.sum(-1)
+    largest = torch.stack([s.largest for s in found])[:, :, :, None]
+    even = (largest * visible <= 1 + _EVEN).to(sums.dtype)  # all keys tie, and share the hit
+    shared = hits * (1 - even + even / visible)
     values = (
         mass.sum(-1, dtype=sums.dtype),
-        hits.sum(-1),
+        shared.sum(-1),
         count,
         named - count,
         (seen / visible).sum(-1),
@@ -99,12 +106,15 @@ def _tokens(
     )
     number = at.to(steps.device)[:, None].expand(steps.shape)
     text = torch.arange(len(probes), device=steps.device)[:, None, None].expand(steps.shape)
+    ahead = (asked.lengths[:, None, None] - 1 - query).expand(steps.shape)
+    behind = query.expand(steps.shape)
     for layer, one in enumerate(seen.any(2)):
         if layer and torch.equal(one, seen[layer - 1].any(1)):
             offsets[layer] += offsets[layer - 1]
             continue
         here = one & fixed[:, None]
-        offsets[layer] += _histogram(steps[here], number[here], text[here], asked, settings)
+        places = (steps[here], behind[here], ahead[here], number[here], text[here])
+        offsets[layer] += _histogram(*places, asked, settings)
 
 
 def _units(
@@ -135,18 +145,46 @@ def _units(
     number = linked.probe[:, None].expand(linked.offset.shape)
     text = linked.text[:, None].expand(linked.offset.shape)
     fixed = torch.tensor([probe.fixed for probe in settings.probes], device=number.device)[number]
+    behind, ahead = (x[:, None].expand(number.shape) for x in (linked.behind, linked.ahead))
     for layer, one in enumerate(seen.any(3)):
         here = one & fixed
-        offsets[layer] += _histogram(linked.offset[here], number[here], text[here], asked, settings)
+        places = (linked.offset[here], behind[here], ahead[here], number[here], text[here])
+        offsets[layer] += _histogram(*places, asked, settings)
 
 
 def _histogram(
-    steps: Tensor, probe: Tensor, text: Tensor, asked: Asked, settings: Settings
+    steps: Tensor,
+    behind: Tensor,
+    ahead: Tensor,
+    probe: Tensor,
+    text: Tensor,
+    asked: Asked,
+    settings: Settings,
 ) -> Int[np.ndarray, "half probe offset"]:
-    """How often each offset leads to what a probe names, in each half."""
-    shape = (2, len(settings.probes), 2 * FAR + 1)
-    near = steps.abs() <= FAR
-    half = torch.from_numpy(asked.halves).to(text.device)[text[near]]
-    index = (half * shape[1] + probe[near]) * shape[2] + steps[near] + FAR
-    counts: np.ndarray = torch.bincount(index, minlength=int(np.prod(shape))).cpu().numpy()
-    return counts.reshape(shape)
+    """How often each offset leads to what a probe names, in each half.
+
+    Args:
+        steps: from the unit that looks to one that is named.
+        behind: how many units are before it; offsets further back lead to the first.
+        ahead: how many are after it; offsets further on lead to the last.
+        probe: whose case it is.
+        text: whose it is.
+        asked: of the batch.
+        settings: of the profile.
+    """
+    shape = (2, len(settings.probes), 2 * FAR + 2)
+    is_first, is_last = steps == -behind, steps == ahead
+    near = steps.abs() < FAR
+    place = steps.clamp(-FAR, FAR) + FAR
+    low = place.where(~is_first, 0)
+    high = place.where(~is_last, 2 * FAR)
+    some = near | is_first | is_last
+    low, high = low.where(near | is_first, high), high.where(near | is_last, low)
+    half = torch.from_numpy(asked.halves).to(text.device)[text]
+    start = (half * shape[1] + probe) * shape[2]
+    changes = torch.zeros(int(np.prod(shape)), dtype=torch.long, device=text.device)
+    ones = torch.ones_like(steps)[some]
+    changes.index_add_(0, (start + low)[some], ones)
+    changes.index_add_(0, (start + high + 1)[some], -ones)
+    counts: np.ndarray = changes.view(shape).cumsum(2)[..., :-1].cpu().numpy()
+    return counts

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from headwise.see.profile.asking import Settings
 from headwise.see.profile.evidence import FAR
 from headwise.see.profile.halves import HALVES
-from headwise.see.profile.tally import LEAST_TEXTS, LayerTally, error, mean, of_half
+from headwise.see.profile.tally import LEAST_TEXTS, LayerTally, error, freedom, mean, of_half
 
 __all__ = ["halved"]
 
@@ -25,18 +25,25 @@ _SAYS = {
     "hits_error": _ERROR.format("probe_hits"),
     "count": "number of cases",
     "texts": "number of texts with a case",
+    "freedom": (
+        "degrees of freedom of the errors: one less than the number of texts of equal numbers of cases that would "
+        "say as much, copies left out (Kish 1965), and at least 1"
+    ),
     "unseen": "cases left out, since the query may see nothing of what the probe names",
     "uniform": (
         "mean share of what the probe names among what the query may see: the hits of a uniform choice, and of "
         "probes of tokens the mass of uniform attention"
     ),
-    "offset": f"the offset (key - query, up to {FAR} either way) at which the probe names most keys",
+    "offset": (
+        "the offset (key - query) that leads to most keys the probe names; beyond an end of the text it leads to "
+        f"the first or the last key, and {-FAR} and {FAR} always do"
+    ),
     "offset_share": "share of the cases in which it names the one there: the hits of a head that only looks there",
 }
 
 
 def halved(
-    settings: Settings, tallies: Sequence[LayerTally], heads: int
+    settings: Settings, tallies: Sequence[LayerTally], heads: int, copies: float
 ) -> tuple[dict[str, Variable], dict[str, Variable]]:
     """The variables and coordinates that hold the evidence; none where nothing was probed.
 
@@ -44,6 +51,7 @@ def halved(
         settings: what was asked.
         tallies: the sums of each layer.
         heads: of the layer that has most; heads that another lacks are NaN.
+        copies: how often each text was read, on average.
     """
     if not settings.probes:
         return {}, {}
@@ -58,11 +66,12 @@ def halved(
 
     values = {
         "mass": each(lambda sums: mean(sums)[mass]),
-        "mass_error": each(lambda sums: error(sums)[mass]),
+        "mass_error": each(lambda sums: error(sums, copies)[mass]),
         "hits": each(lambda sums: mean(sums)[hits]),
-        "hits_error": each(lambda sums: error(sums)[hits]),
+        "hits_error": each(lambda sums: error(sums, copies)[hits]),
         "count": each(lambda sums: sums["count"][mass]),
         "texts": each(lambda sums: sums["texts"][mass]),
+        "freedom": each(lambda sums: freedom(sums, copies)[mass]),
         "unseen": each(lambda sums: sums["unseen"]),
     }
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -73,12 +82,23 @@ def halved(
     offsets = np.stack([tally["offsets"] for tally in tallies], 2)  # [half, probe, layer, offset]
     most = offsets.max(-1)
     cases = np.nanmax(values["count"], axis=-1)
-    best = np.where(most > 0, offsets.argmax(-1) - FAR, np.nan)
+    best = np.where(most > 0, _best(offsets), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(most > 0, most / cases, np.nan)
     data["probe_offset"] = _DIMS[:3], best, _about("offset")
     data["probe_offset_share"] = _DIMS[:3], share, _about("offset_share")
     return data, _coordinates(settings)
+
+
+def _best(
+    offsets: Int[np.ndarray, "half probe layer offset"],
+) -> Int[np.ndarray, "half probe layer"]:
+    """The offset that leads to most; of several "the last" or "the first", else the least."""
+    most = offsets.max(-1)
+    order = np.argsort(np.abs(np.arange(-FAR, FAR + 1)), kind="stable")
+    found: np.ndarray = order[offsets[..., order].argmax(-1)] - FAR
+    found = np.where(offsets[..., 0] == most, -FAR, found)
+    return np.where(offsets[..., -1] == most, FAR, found)
 
 
 def _coordinates(settings: Settings) -> dict[str, Variable]:
@@ -95,6 +115,16 @@ def _coordinates(settings: Settings) -> dict[str, Variable]:
             ("probe",),
             ["tokens" if p.units is None else "units" for p in settings.probes],
             "whether it names tokens or units of several",
+        ),
+        "probe_rival": (
+            ("probe",),
+            ["" if p.rival is None else p.rival[0] for p in settings.probes],
+            "another rule that takes no knowledge of the text, for a baseline",
+        ),
+        "probe_rival_share": (
+            ("probe",),
+            [np.nan if p.rival is None else p.rival[1] for p in settings.probes],
+            "share of the cases it gets right",
         ),
         "probe_says": (("probe",), [p.says for p in settings.probes], "the rule in words"),
     }

@@ -10,20 +10,26 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, UInt64
 from torch import Tensor
 
 from headwise.see.record import Side
 from headwise.see.texts.batches import Batch
 
-__all__ = ["HALVES", "halves_of"]
+__all__ = ["HALVES", "halves_of", "marks_of"]
 
 HALVES = ("choosing", "reporting")
 
 
 def halves_of(batch: Batch) -> Int[np.ndarray, " row"]:
     """In which of the HALVES each row of the batch is; all pieces of a cut text are in one."""
-    return np.array([blake2b(_content(batch, i)).digest()[0] % 2 for i in range(batch.size)])
+    return (marks_of(batch) % 2).astype(np.int64)
+
+
+def marks_of(batch: Batch) -> UInt64[np.ndarray, " row"]:
+    """A number for each row that is the same for the same text (space around it aside), and for all its pieces."""
+    digests = [blake2b(_content(batch, i), digest_size=8).digest() for i in range(batch.size)]
+    return np.array([int.from_bytes(one, "little") for one in digests], dtype=np.uint64)
 
 
 def _content(batch: Batch, i: int) -> bytes:
@@ -37,7 +43,7 @@ def _content(batch: Batch, i: int) -> bytes:
 
 
 def _of_side(side: Side) -> str:
-    return side.text or " ".join(str(token.id) for token in side.tokens if token.id >= 0)
+    return side.text.strip() or " ".join(str(token.id) for token in side.tokens if token.id >= 0)
 
 
 def _numbers(x: Any, i: int) -> bytes:

@@ -24,6 +24,7 @@ from headwise.names import ConfigError, LayerId, ModelError, TextError
 from headwise.see.looking import refuse_silence
 from headwise.see.probes import BUILT_IN, Probe, chosen
 from headwise.see.profile.asking import Settings
+from headwise.see.profile.halves import marks_of
 from headwise.see.profile.meter import Pass, refuse_nan
 from headwise.see.profile.table import table
 from headwise.see.profile.tally import LayerTally, added
@@ -92,6 +93,7 @@ class Profiler:
         self.settings = Settings(chosen(probes), dict(functions or {}), top, pool, positions)
         _check(self.settings)
         self.batches = self.texts = self.pieces = self.skipped = self.tokens = 0
+        self._marks: frozenset[int] = frozenset()  # of the texts so far
         self._layers: dict[LayerId, LayerTally] = {}
         self._maps: dict[LayerId, OutputMap] | None = None
 
@@ -135,6 +137,7 @@ class Profiler:
         tokens = batch.size * run.longest if batch.tokens is None else batch.tokens
         begun = batch.size if batch.begun is None else batch.begun
         self._maps, self._layers = maps, {**self._layers, **sums}
+        self._marks |= set(marks_of(batch).tolist())
         self._count(1, begun, batch.size, batch.skipped, tokens)
 
     def _verify(
@@ -168,6 +171,7 @@ class Profiler:
         attrs: dict[str, Any] = {
             "model": self.model.name,
             "texts": self.texts,
+            "distinct": self.distinct,
             "pieces": self.pieces,
             "skipped": self.skipped,
             "tokens": self.tokens,
@@ -177,10 +181,16 @@ class Profiler:
         }
         return table(self.settings, {id: self._layers[id] for id in order}, attrs)
 
+    @property
+    def distinct(self) -> int:
+        """How many different texts were read."""
+        return len(self._marks)
+
     def state(self) -> dict[str, np.ndarray | str]:
         """Everything needed to go on, as arrays that can be saved: sums and counts, which add up over processes."""
         found: dict[str, np.ndarray | str] = {"settings": self._identity()}
         found |= {name: np.array(getattr(self, name)) for name in _COUNTS}
+        found["marks"] = np.array(sorted(self._marks), dtype=np.uint64)
         for id, tally in self._layers.items():
             found |= {f"{id}/{name}": array for name, array in tally.items()}
         return found
@@ -193,6 +203,7 @@ class Profiler:
         """
         layers = self._read(state)
         self._layers = layers
+        self._marks = _marks_in(state)
         self.batches, self.texts, self.pieces, self.skipped, self.tokens = (
             int(state[name]) for name in _COUNTS
         )
@@ -205,6 +216,7 @@ class Profiler:
         """
         layers = self._read(other_state)
         self._layers |= {id: added(self._layers.get(id), tally) for id, tally in layers.items()}
+        self._marks |= _marks_in(other_state)
         self._count(*(int(other_state[name]) for name in _COUNTS))
 
     def _count(self, batches: int, texts: int, pieces: int, skipped: int, tokens: int) -> None:
@@ -251,6 +263,10 @@ class Profiler:
                 stream, _, number = path.rpartition(".")
                 layers.setdefault(LayerId(stream, int(number)), {})[name] = np.asarray(array)
         return dict(layers)
+
+
+def _marks_in(state: State) -> frozenset[int]:
+    return frozenset(np.asarray(state["marks"]).tolist())
 
 
 def _made_with(model: Model, settings: Settings) -> dict[str, Any]:

@@ -43,7 +43,8 @@ _SAYS = {
 
 _INTERVAL = (
     "95 % interval of the mean, Student's t over texts as clusters (a ratio estimator; all pieces of a cut text "
-    f"are one cluster), kept within what the statistic can be; NaN with fewer than {LEAST_TEXTS} texts"
+    "are one cluster, and copies of a text tell no more than it), kept within what the statistic can be; NaN with "
+    f"fewer than {LEAST_TEXTS} texts"
 )
 
 _AXES = {
@@ -79,7 +80,8 @@ def table(
     data: dict[str, Variable] = {}
     sums = [of_both(tally) for tally in tallies]
     means = _stack([mean(one) for one in sums], heads, axis=1)
-    widths = _stack([interval(one) for one in sums], heads, axis=1)
+    copies = attrs["texts"] / max(1, attrs["distinct"])
+    widths = _stack([interval(one, copies) for one in sums], heads, axis=1)
     counts = _stack([one["count"] for one in sums], heads, axis=1)
     both: tuple[str, ...] = ("layer", "head")
     for i, name in enumerate(settings.statistics):
@@ -92,7 +94,7 @@ def table(
         data |= _received(tallies, heads)
     if "pooled" in tallies[0]:
         data |= _pooled(tallies, heads)
-    evidence, of_probes = halved(settings, tallies, heads)
+    evidence, of_probes = halved(settings, tallies, heads, copies)
     streams = {id.stream for id in ids}
     numbers = [id.layer for id in ids] if streams == {""} else [str(id) for id in ids]
     groups = _groups(tallies, heads)

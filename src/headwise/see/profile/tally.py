@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 LEAST_TEXTS = 5
-"""Of fewer texts no interval is told: with two to four Student's t says next to nothing."""
+"""Of fewer different texts no interval is told: with two to four Student's t says next to nothing."""
 
 LayerTally = Mapping[str, np.ndarray]
 """The sums of one layer, float64.
@@ -115,26 +115,43 @@ def mean(sums: LayerTally) -> Float[np.ndarray, "statistic head"]:
     return found
 
 
-def interval(sums: LayerTally) -> Float[np.ndarray, "statistic head"]:
-    """Half the width of the 95 % interval of the mean, Student's t over texts; NaN with fewer than LEAST_TEXTS."""
+def interval(sums: LayerTally, copies: float = 1.0) -> Float[np.ndarray, "statistic head"]:
+    """Half the width of the 95 % interval of the mean, Student's t with `freedom`; NaN with fewer than LEAST_TEXTS.
+
+    Args:
+        sums: of both halves, or of one.
+        copies: how often each text was read, on average.
+    """
     from scipy.special import stdtrit  # here: it takes a while to import
 
-    t = stdtrit(np.maximum(sums["texts"] - 1, 1), 0.975)
-    found: np.ndarray = t * error(sums)
+    found: np.ndarray = stdtrit(freedom(sums, copies), 0.975) * error(sums, copies)
     return found
 
 
-def error(sums: LayerTally) -> Float[np.ndarray, "statistic head"]:
-    """The standard error of the mean over texts; NaN with fewer than LEAST_TEXTS.
+def error(sums: LayerTally, copies: float = 1.0) -> Float[np.ndarray, "statistic head"]:
+    """The standard error of the mean over texts; NaN with fewer than LEAST_TEXTS different ones.
 
     With residuals d_t = S_t - mean c_t of n texts, the variance of the mean is
-    n / (n - 1) sum d_t^2 / (sum c_t)^2.
+    n / (n - 1) sum d_t^2 / (sum c_t)^2; of texts that were each read `copies` times, as many times that.
     """
     ratio, texts = mean(sums), sums["texts"]
     squares = sums["sum_squared"] - 2 * ratio * sums["sum_count"] + ratio**2 * sums["count_squared"]
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance = texts / (texts - 1) * squares.clip(0) / sums["count"] ** 2
-    found: np.ndarray = np.sqrt(np.where(texts >= LEAST_TEXTS, variance, np.nan))
+        variance = copies * texts / (texts - 1) * squares.clip(0) / sums["count"] ** 2
+    enough = texts / copies > LEAST_TEXTS - 0.5
+    found: np.ndarray = np.sqrt(np.where(enough, variance, np.nan))
+    return found
+
+
+def freedom(sums: LayerTally, copies: float = 1.0) -> Float[np.ndarray, "statistic head"]:
+    """Degrees of freedom of the interval, at least 1: one less than the effective number of texts.
+
+    That is how many texts of equal numbers of cases would say as much, (sum c_t)^2 / sum c_t^2 (Kish 1965), less
+    copies: where one text holds most of the cases there is little to tell how much texts differ.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        texts = sums["count"] ** 2 / sums["count_squared"] / copies
+    found: np.ndarray = np.fmax(texts - 1, 1.0)
     return found
 
 

@@ -1,9 +1,9 @@
 """roles: from the evidence in profiles to what each head is.
 
-A probe's baseline is the larger of two scores that take no knowledge of the text: that of looking evenly over what
-may be seen, and that of the best fixed offset (the one that names most cases, fitted on the very half it is
-compared on, which favours it). Heads are candidates where they beat it on one half of the texts, and judged on the
-other alone.
+A probe's baseline is the largest of the scores of rules that take no knowledge of the text: looking evenly over
+what may be seen, the best fixed offset (the one that names most cases, fitted on the very half it is compared on,
+which favours it), and the probe's own rival where it has one (even pace, of an alignment). Heads are candidates
+where they beat it on one half of the texts, and judged on the other alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from headwise.names import ConfigError, ModelError
+from headwise.see.profile.evidence import FAR
 from headwise.see.profile.tally import LEAST_TEXTS
 from headwise.see.roles.role import Roles
 
@@ -23,13 +24,14 @@ __all__ = ["RULE", "roles"]
 RULE = (
     "a head has a role where its score in the reporting half of the texts beats the baseline by more than chance: "
     "the low end of its interval (Student's t over texts at 1 - level / (2 tried), which allows for all pairs of "
-    "probe and head tried; the error no smaller than that of as many draws at the baseline) is above the larger "
-    "of the uniform baseline and the best fixed offset; and it goes a notable part of the way from there to 1, "
+    "probe and head tried; the error no smaller than that of as many draws at the baseline) is above the "
+    "largest of the baselines; and it goes a notable part of the way from there to 1, "
     "`least` or more; tried are the heads that beat the baseline in the choosing half"
 )
 
 _CHOOSING, _REPORTING = "choosing", "reporting"
 _DIMS = ("probe", "layer", "head")
+_KEPT = ("mass", "hits", "unseen", "texts", "freedom")
 _SAYS = {
     "score": "mean attention to the keys named, or share of hits, as `by` says; reporting half",
     "chosen": "the score in the choosing half",
@@ -38,8 +40,8 @@ _SAYS = {
     "sure": "low end of the interval widened for all that were tried",
     "mass": "mean attention to the keys named; reporting half",
     "hits": "share of cases whose most attended key is one of those named; reporting half",
-    "baseline": "the larger of the uniform baseline and the best fixed offset's share; reporting half",
-    "offset": "the fixed offset that is the baseline, NaN where it is the uniform one",
+    "baseline": "the largest score of a rule that takes no knowledge of the text; reporting half",
+    "baseline_is": "which rule that is",
     "cases": "cases in the reporting half",
     "unseen": "cases of the reporting half left out, since nothing they name may be seen",
     "texts": "texts of the reporting half with a case",
@@ -96,17 +98,17 @@ def _evidence(table: xr.Dataset) -> xr.Dataset:
 
     by_mass = (table["probe_by"].values.astype(str) == "mass")[:, None, None]
     fixed = table["probe_fixed"].values.astype(bool)[:, None, None]
+    rival = table["probe_rival_share"].values[:, None, None]
     found: dict[str, np.ndarray] = {}
     for half, name in ((_REPORTING, ""), (_CHOOSING, "_chosen")):
         share = of("offset_share", half, _DIMS[:2])[..., None]
         uniform, share = of("uniform", half), np.where(fixed & ~np.isnan(share), share, 0.0)
         found[f"score{name}"] = np.where(by_mass, of("mass", half), of("hits", half))
-        found[f"baseline{name}"] = np.maximum(uniform, share)
-    uniform, share = of("uniform", _REPORTING), of("offset_share", _REPORTING, _DIMS[:2])[..., None]
+        found[f"baseline{name}"] = np.fmax(np.maximum(uniform, share), rival)
     offset = of("offset", _REPORTING, _DIMS[:2])[..., None]
-    found["offset"] = np.where(fixed & (share > uniform), offset, np.nan)
+    found["baseline_is"] = _names(table, found["baseline"], of("uniform", _REPORTING), offset)
     found["error"] = np.where(by_mass, of("mass_error", _REPORTING), of("hits_error", _REPORTING))
-    found |= {name: of(name, _REPORTING) for name in ("mass", "hits", "unseen", "texts")}
+    found |= {name: of(name, _REPORTING) for name in _KEPT}
     found["cases"] = of("count", _REPORTING)
     found["chosen"] = found.pop("score_chosen")
     coords: dict[str, Any] = {name: table[name].values for name in _DIMS}
@@ -116,24 +118,48 @@ def _evidence(table: xr.Dataset) -> xr.Dataset:
     return xr.Dataset({name: (_DIMS, x) for name, x in found.items()}, coords)
 
 
+def _names(
+    table: xr.Dataset, baseline: np.ndarray, uniform: np.ndarray, offset: np.ndarray
+) -> np.ndarray:
+    """Which rule each baseline is."""
+    rivals = [str(name) for name in table["probe_rival"].values]
+    shares = table["probe_rival_share"].values
+    found = np.full(baseline.shape, "uniform", dtype=object)
+    for p, layer, head in np.argwhere(baseline > uniform).tolist():
+        step = offset[p, layer, 0]
+        of_rival = baseline[p, layer, head] == shares[p]
+        found[p, layer, head] = rivals[p] if of_rival else said_offset(step)
+    return found.astype(str)
+
+
+def said_offset(offset: float) -> str:
+    """A fixed offset in words."""
+    if abs(offset) == FAR:
+        return "the last" if offset > 0 else "the first"
+    return f"offset {int(offset):+d}"
+
+
 def _judged(evidence: xr.Dataset, level: float, least: float) -> xr.Dataset:
     """With intervals, and which heads are claimed."""
     from scipy.special import stdtrit  # here: it takes a while to import
 
     score, error, baseline = (evidence[n].values for n in ("score", "error", "baseline"))
-    freedom = np.maximum(evidence["texts"].values - 1, 1)
-    error = np.where(evidence["texts"].values >= LEAST_TEXTS, error, np.nan)
+    freedom, texts = evidence["freedom"].values, evidence["texts"].values
     tested = (evidence["chosen"].values > evidence["baseline_chosen"].values) & ~np.isnan(error)
     with np.errstate(invalid="ignore", divide="ignore"):
         chance = np.sqrt((baseline * (1 - baseline)).clip(0) / evidence["cases"].values)
-    plain = stdtrit(freedom, 0.975) * np.where(error == 0, chance, error)  # all cases alike
+    plain = stdtrit(freedom, 0.975) * error
     wide = stdtrit(freedom, 1 - level / (2 * max(1, int(tested.sum())))) * np.fmax(error, chance)
+    low, high = (score - plain).clip(0, 1), (score + plain).clip(0, 1)
+    alike = 0.025 ** (1 / np.clip(freedom + 1, 1, np.maximum(texts, 1)))  # Clopper & Pearson 1934
+    low = np.where((error == 0) & (score == 1), alike, low)
+    high = np.where((error == 0) & (score == 0), 1 - alike, high)
     with np.errstate(invalid="ignore", divide="ignore"):
         notable = score - baseline >= least * (1 - baseline)
-    judged = evidence.drop_vars(["error", "baseline_chosen"])
+    judged = evidence.drop_vars(["error", "baseline_chosen", "freedom"])
     return judged.assign(
-        low=(_DIMS, (score - plain).clip(0, 1)),
-        high=(_DIMS, (score + plain).clip(0, 1)),
+        low=(_DIMS, low),
+        high=(_DIMS, high),
         sure=(_DIMS, np.where(np.isnan(error), np.nan, score - wide)),
         tested=(_DIMS, tested),
         claimed=(_DIMS, tested & (score - wide > baseline) & notable),

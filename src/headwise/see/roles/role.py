@@ -34,8 +34,8 @@ class Role:
         low: of the 95 % interval of the score; NaN with fewer than 5 texts.
         high: of the same.
         sure: the low end of the interval widened for all that were tried; a role where it is above the baseline.
-        baseline: the score of looking evenly over what may be seen, or of the best fixed offset.
-        baseline_is: which of the two: "uniform", or "offset -1".
+        baseline: the largest score of a rule that takes no knowledge of the text.
+        baseline_is: which rule: "uniform", "offset -1", "the first", "the last", or another the probe has.
         mass: mean attention to the keys named.
         hits: share of cases whose most attended key is one of them.
         cases: how many queries count.
@@ -224,14 +224,13 @@ class Roles:
 
     def _role(self, probe: int, layer: int, head: int) -> Role:
         at, held = (probe, layer, head), self._held
-        offset = float(held["offset"][at])
         number: dict[str, Any] = {name: float(held[name][at]) for name in _NUMBERS}
         number |= {name: int(held[name][at]) for name in _COUNTS}
         return Role(
             head=self._id(layer, head),
             probe=str(held["probe"][probe]),
             **number,
-            baseline_is="uniform" if math.isnan(offset) else f"offset {int(offset):+d}",
+            baseline_is=str(held["baseline_is"][at]),
             claimed=bool(held["claimed"][at]),
             by=str(held["by"][probe]),
             says=str(held["says"][probe]),
