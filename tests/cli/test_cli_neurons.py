@@ -64,9 +64,9 @@ MISTAKES = {
     "there is no neuron 2.0": ["--neuron", "2.0"],
     "there is no layer 7 of neurons": ["--layer", "7"],
     "'1' is not a neuron's id": ["--neuron", "1"],
-    "'x' is no layer": ["--layer", "x"],
+    "'x' is no layer id; write it as 12 or decoder.12": ["--layer", "x"],
     "leave one out": ["--layer", "1", "--neuron", "1.3"],
-    "must end in .nc or .json": ["-o", "n.csv"],
+    "must end in one of .nc, .json": ["-o", "n.csv"],
     "writes no other; leave --target out": ["--target", "CORPUS"],
 }
 

@@ -18,7 +18,7 @@ from headwise.files import check_writable
 from headwise.names import OutputError, TextError
 
 
-@click.command()
+@click.command(short_help="Who looks at whom in a sentence, in every head.")
 @click.argument("text", required=False)
 @click.option(
     "-f",
@@ -112,7 +112,7 @@ def look(
     headwise look --file story.txt --model gpt2 --json -
     """
     if ffn:
-        _check_ffn(heads, by_words, renormalise, top, png, svg)
+        _check_ffn(heads, by_words, norms, renormalise, top, png, svg)
     if renormalise and word is None:
         raise click.UsageError("--renormalise goes with --word")
     for head in heads:
@@ -121,8 +121,8 @@ def look(
         check_id(layer, parts=1, example="18")
     _check_results(png, svg, json_)
     given = _read(text, file)
-    from headwise.cli.firing import show_fires
-    from headwise.cli.view import View, show
+    from headwise.cli.look.neurons import show_fires
+    from headwise.cli.look.running import View, show
 
     (show_fires if ffn else show)(
         View(
@@ -147,13 +147,14 @@ def look(
 def _check_ffn(
     heads: tuple[str, ...],
     by_words: bool,
+    norms: bool,
     renormalise: bool,
     top: int,
     png: Path | None,
     svg: Path | None,
 ) -> None:
     """Refuse what is of heads alone."""
-    given = {"--head": heads, "--words": by_words, "--renormalise": renormalise}
+    given = {"--head": heads, "--words": by_words, "--norms": norms, "--renormalise": renormalise}
     given |= {"--png": png, "--svg": svg}
     for name, value in given.items():
         if value:
