@@ -165,7 +165,9 @@ def test_look_shows_a_word_in_a_layer_and_as_json(cli: Cli, folder: Path) -> Non
     assert len(data["tokens"][0]["neurons"][0]["raises"]) == 5
 
 
-@pytest.mark.parametrize("option", [["--head", "1.3"], ["--words"], ["--png", "x.png"]])
+@pytest.mark.parametrize(
+    "option", [["--head", "1.3"], ["--words"], ["--norms"], ["--png", "x.png"]]
+)
 def test_what_is_of_heads_does_not_go_with_neurons(cli: Cli, option: list[str]) -> None:
     answer = cli("look", TEXT, "--ffn", *option)
     assert answer.code == 2

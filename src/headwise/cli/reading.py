@@ -9,8 +9,8 @@ import torch
 
 from headwise.hub.catalogue import CATALOGUE
 from headwise.hub.load import Model, load
-from headwise.names import ModelError, TextError
-from headwise.see.texts.tokens import check_reads
+from headwise.names import ModelError
+from headwise.see.texts.refusing import check_reads, check_target
 
 __all__ = ["begun", "out_of_memory", "reading_model"]
 
@@ -48,8 +48,7 @@ def reading_model(
     if known is not None:
         check_reads(name, known.reads, call)
     model = load(name, device, dtype, quiet=quiet)
-    if targets is not None and not model.encoder_decoder:
-        raise TextError(f"{model.name} reads one text and writes no other; leave {targets} out")
+    check_target(model, targets, named=targets or "")
     return model
 
 

@@ -79,7 +79,9 @@ def _through(
     targets = None if request.targets is None else request.targets.texts()
     total = request.corpus.count()
     try:
-        batches = packed(gatherer.model, texts, targets=targets, context=request.context)
+        batches = packed(
+            gatherer.model, texts, targets=targets, context=request.context, call="neurons"
+        )
         with RunProgress(total, 0, 0, True) as progress:
             for batch in batches:
                 before = gatherer.texts, gatherer.tokens

@@ -19,8 +19,8 @@ from headwise.cli.progress import RunProgress
 from headwise.cli.reading import begun, out_of_memory, reading_model
 from headwise.cli.stopping import Stopping
 from headwise.core import kernel
-from headwise.names import HeadwiseError, ModelError, OutputError, TextError
-from headwise.see.probes import BUILT_IN, Probe, named
+from headwise.names import ConfigError, HeadwiseError, ModelError, OutputError, TextError
+from headwise.see.probes import BUILT_IN, ON_REPEATED, Probe, named
 from headwise.see.profile.partial import (
     OtherTextsError,
     Partial,
@@ -47,7 +47,7 @@ _LEAST_PAUSE = 30.0
 
 def run(request: ProfileRequest) -> int:
     """Profile, alone or as one of several processes; the exit code."""
-    probes = tuple(map(named, request.probes)) or BUILT_IN
+    probes = tuple(map(_of_texts, request.probes)) or BUILT_IN
     texts = begun(request.corpus.texts())
     with joined() as team:
         session = _together(request, team, probes, texts)
@@ -59,6 +59,17 @@ def run(request: ProfileRequest) -> int:
             if team.rank == 0:
                 raise
             return 1  # the first process tells
+
+
+def _of_texts(name: str) -> Probe:
+    """The probe of this name; those of repeated random tokens are no probes of texts."""
+    probe = named(name)
+    if probe in ON_REPEATED:
+        raise ConfigError(
+            f"{name} is measured on random tokens, repeated, which `headwise roles` runs beside the texts: "
+            f"headwise roles FILES --probe {name}"
+        )
+    return probe
 
 
 def _together(

@@ -111,6 +111,7 @@ class Measuring:
             self.gathered.texts(),
             targets=None if targets is None else targets(),
             context=self.request.context,
+            call="roles",
         )
 
     def _profiler(self, probes: tuple[Probe, ...]) -> Profiler:

@@ -15,7 +15,7 @@ from headwise.cli.roles.gathering import Gathered, gather
 from headwise.cli.roles.measuring import Measuring
 from headwise.cli.stopping import Stopping
 from headwise.hub.load import Model
-from headwise.names import HeadId, OutputError
+from headwise.names import ConfigError, HeadId, OutputError
 from headwise.see.probes import Probe
 from headwise.see.roles.claims import roles as judge
 from headwise.see.roles.examples import Example, Finder
@@ -52,7 +52,7 @@ def run(request: RolesRequest) -> int:
         measuring = Measuring(model, request, gathered, stop)
         profile = measuring.profile()
         repeated = measuring.repeated()
-        found = judge([profile] if repeated is None else [profile, repeated])
+        found = _judged(measuring, profile, repeated)
         examples = _examples(measuring, found)
     notes = [*measuring.notes, *found.notes]
     _save(request, found, profile)
@@ -80,10 +80,24 @@ def _tell(gathered: Gathered) -> None:
         say(f"headwise: {len(gathered.faults) - _FAULTS} more are left out")
 
 
+def _judged(measuring: Measuring, profile: xr.Dataset, repeated: xr.Dataset | None) -> Roles:
+    """What the heads are by all that was measured.
+
+    Raises:
+        ConfigError: only probes of random tokens were asked for, and those could not be run.
+    """
+    tables = [profile] if measuring.gathered.probes else []
+    tables += [] if repeated is None else [repeated]
+    if not tables:
+        why = measuring.notes or ["stopped before the random tokens were run"]
+        raise ConfigError(f"{why[0]}; nothing else was asked for")
+    return judge(tables)
+
+
 def _check_head(model: Model, head: HeadId, text: str, context: int | None) -> None:
     """Refuse a head that the model has not, before it reads everything: on the start of a text."""
     finder = Finder(model, head, [None], 1)
-    finder.add(next(packed(model, [text[:200]], context=context)))
+    finder.add(next(packed(model, [text[:200]], context=context, call="roles")))
 
 
 def _examples(measuring: Measuring, found: Roles) -> dict[str, list[Example]]:

@@ -17,6 +17,7 @@ from headwise.see.neurons.gathering import find_networks
 from headwise.see.neurons.lens import Lens, lens_of
 from headwise.see.record import Side
 from headwise.see.texts.batches import Batch, batches_of, from_inputs
+from headwise.see.texts.refusing import check_model, check_target
 from headwise.see.texts.words import find_words
 
 __all__ = ["Fire", "Fires", "LayerFires", "WordPlace", "fires"]
@@ -216,20 +217,18 @@ def fires(
         ModelError: a model without feed-forward networks that can be looked into.
         ConfigError: top is no number from 1.
     """
-    if not isinstance(model, Model):
-        raise ModelError(f"fires takes a model from load(...), came {type(model).__name__}")
+    check_model(model, "fires")
     if not isinstance(top, int) or top < 1:
         raise ConfigError(f"top must be a whole number from 1, came {top!r}")
     if not isinstance(text, str | Mapping):
         raise TextError(f"fires takes a text or a batch of one row, came {type(text).__name__}")
-    if target is not None and not model.encoder_decoder:
-        raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
+    check_target(model, target)
     if isinstance(text, Mapping):
         batch = from_inputs(model, text)
         if batch.size != 1:
             raise TextError(f"fires takes one text at a time, came a batch of {batch.size}")
     else:
-        (batch,) = batches_of(model, [text], None if target is None else [target])
+        (batch,) = batches_of(model, [text], None if target is None else [target], "fires")
     networks = find_networks(model, batch)
     found: dict[LayerId, LayerFires] = {}
 
