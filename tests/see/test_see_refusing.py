@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,43 +11,41 @@ from torch import nn
 import headwise as hw
 from headwise.names import HeadError, LayerId, ModelError, TextError
 
-READERS: dict[str, Callable[..., Any]] = {
-    "profile": hw.profile,
-    "neurons": hw.neurons,
-    "distances": hw.distances,
-    "examples": lambda model, texts: hw.examples(model, texts, "0.0"),
-}
-LOOKERS: dict[str, Callable[..., Any]] = {
-    "look": hw.look,
-    "fires": hw.fires,
-    "circuits": hw.circuits,
-}
+READERS = ("profile", "neurons", "distances", "examples")
+LOOKERS = ("look", "fires", "circuits")
+MORE = {"examples": ("0.0",)}
+
+
+for name in (*READERS, *LOOKERS):  # so that `unchecked` finds them all
+    getattr(hw, name)
+
+
+def called(call: str, model: Any, texts: Any) -> Any:
+    return getattr(hw, call)(model, texts, *MORE.get(call, ()))
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("call", READERS)
 def test_what_is_no_text(bytes_model: hw.Model, call: str) -> None:
     with pytest.raises(TextError, match=f"{call} takes texts, a batch or rows of ids, came int"):
-        READERS[call](bytes_model, 3)
+        called(call, bytes_model, 3)
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("call", [*READERS, *LOOKERS])
 def test_what_is_no_model(call: str) -> None:
-    given = {**READERS, **LOOKERS}[call]
     with pytest.raises(
         ModelError, match=rf"{call} takes a model from load\(\.\.\.\), came Linear; wrap"
     ):
-        given(nn.Linear(2, 2), "a text")
+        called(call, nn.Linear(2, 2), "a text")
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("call", [*READERS, *LOOKERS])
 def test_a_model_that_reads_something_else(bytes_model: hw.Model, call: str, monkeypatch) -> None:
     monkeypatch.setattr(type(bytes_model.module), "main_input_name", "pixel_values", raising=False)
-    given = {**READERS, **LOOKERS}[call]
     with pytest.raises(ModelError, match=rf"reads pixel_values, not text; .*: hw\.{call}\(model, "):
-        given(bytes_model, "a text")
+        called(call, bytes_model, "a text")
 
 
 @pytest.mark.parametrize("name", hw.probes.ON_REPEATED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Protocol
 
 import torch
 
@@ -12,7 +13,23 @@ from headwise.hub.load import Model, load
 from headwise.names import ModelError
 from headwise.see.texts.refusing import check_reads, check_target
 
-__all__ = ["begun", "out_of_memory", "reading_model"]
+__all__ = ["Asked", "begun", "out_of_memory", "reading_model"]
+
+
+class Asked(Protocol):
+    """What a command was asked for: which model, where and how precisely it is to run."""
+
+    @property
+    def model(self) -> str:
+        """A name, an id of the hub or a path."""
+
+    @property
+    def device(self) -> str | None:
+        """Where it runs, None for the CPU."""
+
+    @property
+    def dtype(self) -> str | None:
+        """How precisely, None for what its file has."""
 
 
 def begun(texts: Iterator[str]) -> Iterator[str]:
@@ -25,29 +42,24 @@ def begun(texts: Iterator[str]) -> Iterator[str]:
 
 
 def reading_model(
-    name: str,
-    device: str | None,
-    dtype: str | None,
-    *,
-    call: str,
-    targets: str | None = None,
-    quiet: bool = False,
+    asked: Asked, *, call: str, targets: str | None = None, quiet: bool = False
 ) -> Model:
     """Load a model that reads texts.
 
     Args:
-        name, device, dtype, quiet: as `load` takes them.
+        asked: the request of a command.
         call: the function of headwise that reads other things than texts (`check_reads`).
         targets: the options that bring what a decoder reads, where one of them is given.
+        quiet: as `load` takes it.
 
     Raises:
         ModelError: it cannot be loaded, or reads no text, which is told before it is fetched.
         TextError: there are targets, and no decoder.
     """
-    known = CATALOGUE.get(name)
+    known = CATALOGUE.get(asked.model)
     if known is not None:
-        check_reads(name, known.reads, call)
-    model = load(name, device, dtype, quiet=quiet)
+        check_reads(asked.model, known.reads, call)
+    model = load(asked.model, asked.device, asked.dtype, quiet=quiet)
     check_target(model, targets, named=targets or "")
     return model
 

@@ -20,9 +20,7 @@ def run(request: ClustersRequest) -> None:
     """Compare the heads over a corpus, and show which look alike."""
     texts = begun(request.corpus.texts())
     model = reading_model(
-        request.model,
-        request.device,
-        request.dtype,
+        request,
         call="distances",
         targets=None if request.targets is None else "--target",
     )

@@ -56,7 +56,7 @@ def _places(found: Fires, word: str | None) -> list[Place]:
     if word is None:
         return [("", side, range(len(side.tokens))) for side in found.sides]
     return [
-        (place.note or "", place.side, range(place.first, place.last))
+        (place.note or "", place.side, range(place.word.first, place.word.last))
         for place in found.places(word)
     ]
 

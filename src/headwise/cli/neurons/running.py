@@ -37,9 +37,7 @@ def run(request: NeuronsRequest) -> int:
     """
     texts = begun(request.corpus.texts())
     model = reading_model(
-        request.model,
-        request.device,
-        request.dtype,
+        request,
         call="neurons",
         targets=None if request.targets is None else "--target",
     )

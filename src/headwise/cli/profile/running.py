@@ -122,9 +122,7 @@ class Session:
         self.leads = team.rank == 0
         self.keeper = Keeper(request)
         self.model = reading_model(
-            request.model,
-            request.device,
-            request.dtype,
+            request,
             call="profile",
             targets=None if request.targets is None else "--target",
             quiet=not self.leads,

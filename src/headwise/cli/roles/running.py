@@ -40,9 +40,7 @@ def run(request: RolesRequest) -> int:
     _tell(gathered)
     first = next(begun(gathered.texts()))
     model = reading_model(
-        request.model,
-        request.device,
-        request.dtype,
+        request,
         call="roles",
         targets=None if gathered.targets is None else "--target or --align",
     )
