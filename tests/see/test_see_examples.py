@@ -132,7 +132,7 @@ def test_a_shared_layer_is_looked_at_in_the_run_that_was_asked_for() -> None:
     for layer in range(3):
         best = hw.examples(model, ids[:1], f"{layer}.1", "previous", top=1)[0]
         weights = record.weights(f"{layer}.1")
-        assert best.mass == pytest.approx(np.diagonal(weights, -1).max(), abs=1e-5)
+        assert best.mass == pytest.approx(np.diagonal(weights, -1)[1:].max(), abs=1e-5)
     with pytest.raises(HeadError, match=r"no head 3\.0: the layers of .* are 0 to 2"):
         hw.examples(model, ids, "3.0")
 
