@@ -16,7 +16,7 @@ from headwise.see.texts.corpus import Corpus
 __all__ = [
     "check_id",
     "check_out",
-    "check_pictures",
+    "checked_pictures",
     "corpora",
     "corpus_options",
     "device_options",
@@ -169,8 +169,8 @@ def check_out(out: Path | None, endings: Iterable[str], what: str) -> None:
         )
 
 
-def check_pictures(png: Path | None, svg: Path | None) -> None:
-    """Refuse a picture that cannot be written before a model is loaded.
+def checked_pictures(png: Path | None, svg: Path | None) -> tuple[Path, ...]:
+    """The pictures asked for; one that cannot be written is refused before a model is loaded.
 
     Raises:
         OutputError: another ending, or a path that cannot be written.
@@ -182,6 +182,7 @@ def check_pictures(png: Path | None, svg: Path | None) -> None:
             option = f"--{suffix[1:]}"
             raise OutputError(f"{option} cannot write {path.name!r}: its name must end in {suffix}")
         check_writable(path, "the picture")
+    return tuple(path for path in (png, svg) if path is not None)
 
 
 def check_id(id: str, parts: int, example: str, stream: str = "cross") -> None:

@@ -9,7 +9,7 @@ import click
 
 from headwise.cli.options import (
     check_out,
-    check_pictures,
+    checked_pictures,
     corpora,
     corpus_options,
     device_options,
@@ -88,10 +88,9 @@ def clusters(
     """
     from headwise.see.profile.files import KINDS
 
-    check_pictures(png, svg)
+    pictures = checked_pictures(png, svg)
     check_out(out, KINDS, "the clusters")
     corpus, targets = corpora(files, lines, field, limit, target)
-    pictures = tuple(path for path in (png, svg) if path is not None)
     from headwise.cli.clusters.running import run
 
     run(

@@ -9,7 +9,7 @@ import click
 
 from headwise.cli.options import (
     check_id,
-    check_pictures,
+    checked_pictures,
     device_options,
     model_option,
     picture_options,
@@ -119,7 +119,8 @@ def look(
         check_id(head, parts=2, example="18.6")
     for layer in layers:
         check_id(layer, parts=1, example="18")
-    _check_results(png, svg, json_)
+    pictures = checked_pictures(png, svg)
+    _check_json(json_)
     given = _read(text, file)
     from headwise.cli.look.neurons import show_fires
     from headwise.cli.look.running import View, show
@@ -136,7 +137,7 @@ def look(
             renormalise=renormalise,
             top=top,
             target=target,
-            pictures=tuple(path for path in (png, svg) if path is not None),
+            pictures=pictures,
             json=json_,
             device=device,
             dtype=dtype,
@@ -163,9 +164,8 @@ def _check_ffn(
         raise click.UsageError("--ffn shows neurons at each token; give --top from 1")
 
 
-def _check_results(png: Path | None, svg: Path | None, json_: Path | None) -> None:
+def _check_json(json_: Path | None) -> None:
     """Refuse a path that cannot be written before a model is loaded."""
-    check_pictures(png, svg)
     if json_ is not None and str(json_) != "-":
         check_writable(json_, "the JSON")
     elif json_ is not None and sys.__stdout__ is None:

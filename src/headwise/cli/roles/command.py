@@ -10,7 +10,7 @@ import click
 from headwise.cli.options import (
     check_id,
     check_out,
-    check_pictures,
+    checked_pictures,
     corpora,
     corpus_options,
     device_options,
@@ -117,11 +117,10 @@ def roles(
         check_id(head, parts=2, example="18.6")
     from headwise.see.roles.files import KINDS
 
-    check_pictures(png, svg)
+    pictures = checked_pictures(png, svg)
     check_out(out, KINDS, "the table of roles")
     corpus, targets = corpora(files, lines, field, limit, target)
     Corpus((*conllu, *coref, *((align,) if align else ()))).check()
-    pictures = tuple(path for path in (png, svg) if path is not None)
     from headwise.cli.roles.running import run
 
     return run(
