@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -16,6 +16,7 @@ from headwise.see.texts.refusing import check_reads, check_target
 __all__ = ["Asked", "begun", "out_of_memory", "reading_model"]
 
 
+@runtime_checkable
 class Asked(Protocol):
     """What a command was asked for: which model, where and how precisely it is to run."""
 
