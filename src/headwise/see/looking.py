@@ -77,7 +77,7 @@ def look(
     if targets is not None and len(targets) != len(texts):
         raise TextError(f"there are {len(texts)} texts and {len(targets)} targets; give one each")
     records: list[Record] = []
-    for batch in batches_of(model, texts, targets, "look"):
+    for batch in batches_of(model, texts, targets):
         records.extend(_look_at(model, batch, progress))
     return records[0] if isinstance(inputs, str) else records
 

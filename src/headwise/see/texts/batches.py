@@ -99,7 +99,7 @@ class Batch:
 
 
 def batches_of(
-    model: Model, texts: Sequence[str], targets: Sequence[str] | None, call: str
+    model: Model, texts: Sequence[str], targets: Sequence[str] | None, call: str = "look"
 ) -> Iterator[Batch]:
     """The texts in order, as many at a time as fit; refused in the words of the function called."""
     check_reads_text(model, call)
