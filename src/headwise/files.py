@@ -10,13 +10,13 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headwise.names import OutputError
 
-__all__ = ["check_writable", "replacing"]
+__all__ = ["check_ending", "check_writable", "replacing"]
 
 
 @contextmanager
@@ -47,6 +47,19 @@ def replacing(path: Path, what: str) -> Iterator[Path]:
                     shutil.copyfileobj(source, into)
     except OSError as error:
         raise _refusal(path, what, error.strerror or str(error)) from error
+
+
+def check_ending(path: Path, endings: Iterable[str]) -> None:
+    """Refuse a name whose ending says no kind of table.
+
+    Raises:
+        OutputError: it has none of the endings.
+    """
+    if path.suffix.lower() not in endings:
+        kinds = ", ".join(endings)
+        raise OutputError(
+            f"{str(path)!r} says no kind of table; its name must end in one of {kinds}"
+        )
 
 
 def check_writable(path: Path, what: str) -> int | None:

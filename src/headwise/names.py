@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 __all__ = [
     "ConfigError",
@@ -81,6 +81,18 @@ class LayerId:
     def __str__(self) -> str:
         return f"{self.stream}.{self.layer}" if self.stream else str(self.layer)
 
+    @classmethod
+    def parse(cls, text: str) -> LayerId:
+        """Read `18` or `cross.0`.
+
+        Raises:
+            HeadError: the text is not a layer's id.
+        """
+        found = _read_id(text, 1)
+        if found is None:
+            raise HeadError(f"{text!r} is not a layer id; write it as 18 or cross.0")
+        return cls(*found)
+
     def head(self, head: int) -> HeadId:
         """The id of query head `head` of this layer."""
         return HeadId(self.stream, self.layer, head)
@@ -97,10 +109,6 @@ class HeadId:
     stream: str
     layer: int
     head: int
-
-    _FORM: ClassVar[re.Pattern[str]] = re.compile(
-        r"(?:([A-Za-z_][A-Za-z_0-9]*)\.)?([0-9]+)\.([0-9]+)"
-    )
 
     def __str__(self) -> str:
         return f"{self.layer_id}.{self.head}"
@@ -119,13 +127,12 @@ class HeadId:
         """
         if isinstance(text, HeadId):
             return text
-        match = cls._FORM.fullmatch(text.strip()) if isinstance(text, str) else None
-        if match is None:
+        found = _read_id(text, 2)
+        if found is None:
             raise HeadError(
                 f"{text!r} is not a head id; write layer.head, for instance 18.6 or cross.0.2"
             )
-        stream, layer, head = match.groups()
-        return cls(stream or "", int(layer), int(head))
+        return cls(*found)
 
 
 @dataclass(frozen=True, order=True)
@@ -153,10 +160,19 @@ class NeuronId:
         """
         if isinstance(text, NeuronId):
             return text
-        match = HeadId._FORM.fullmatch(text.strip()) if isinstance(text, str) else None
-        if match is None:
+        found = _read_id(text, 2)
+        if found is None:
             raise HeadError(
                 f"{text!r} is not a neuron's id; write layer.neuron, for instance 12.345 or decoder.0.2"
             )
-        stream, layer, neuron = match.groups()
-        return cls(stream or "", int(layer), int(neuron))
+        return cls(*found)
+
+
+def _read_id(text: object, numbers: int) -> tuple[Any, ...] | None:
+    """The stream and so many numbers of an id, None where the text is none."""
+    form = r"(?:([A-Za-z_][A-Za-z_0-9]*)\.)?" + r"\.".join(["([0-9]+)"] * numbers)
+    match = re.fullmatch(form, text.strip()) if isinstance(text, str) else None
+    if match is None:
+        return None
+    stream, *places = match.groups()
+    return (stream or "", *map(int, places))

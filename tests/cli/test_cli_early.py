@@ -20,7 +20,7 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         pytest.fail("a model was loaded")
 
-    monkeypatch.setattr("headwise.cli.view.load", never)
+    monkeypatch.setattr("headwise.cli.look.running.load", never)
 
 
 @pytest.fixture

@@ -64,9 +64,9 @@ MISTAKES = {
     "there is no neuron 2.0": ["--neuron", "2.0"],
     "there is no layer 7 of neurons": ["--layer", "7"],
     "'1' is not a neuron's id": ["--neuron", "1"],
-    "'x' is no layer": ["--layer", "x"],
+    "'x' is no layer id; write it as 12 or decoder.12": ["--layer", "x"],
     "leave one out": ["--layer", "1", "--neuron", "1.3"],
-    "must end in .nc or .json": ["-o", "n.csv"],
+    "must end in one of .nc, .json": ["-o", "n.csv"],
     "writes no other; leave --target out": ["--target", "CORPUS"],
 }
 
@@ -165,7 +165,9 @@ def test_look_shows_a_word_in_a_layer_and_as_json(cli: Cli, folder: Path) -> Non
     assert len(data["tokens"][0]["neurons"][0]["raises"]) == 5
 
 
-@pytest.mark.parametrize("option", [["--head", "1.3"], ["--words"], ["--png", "x.png"]])
+@pytest.mark.parametrize(
+    "option", [["--head", "1.3"], ["--words"], ["--norms"], ["--png", "x.png"]]
+)
 def test_what_is_of_heads_does_not_go_with_neurons(cli: Cli, option: list[str]) -> None:
     answer = cli("look", TEXT, "--ffn", *option)
     assert answer.code == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 import headwise as hw
-from headwise.cli.output import as_json, write_json
+from headwise.cli.look.as_json import as_json, write_json
 from headwise.nn import Decoder, TransformerConfig
 
 

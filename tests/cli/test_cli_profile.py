@@ -106,6 +106,7 @@ def test_a_text_longer_than_the_context_is_cut(cli: Cli, folder: Path, tmp_path:
         (b"\x7fELF\x02\0\0", [], "a.txt is not text (byte 5 is 0)"),
         (b"a\xe9", ["--lines"], "a.txt is not UTF-8 text (byte 1 is 0xe9)"),
         (b"text", ["--probe", "previus"], "there is no probe 'previus'; there are previous, next"),
+        (b"text", ["--probe", "induction_random"], "headwise roles FILES --probe induction_random"),
         (b"text", ["--target", "{folder}/tokenizer.json"], "leave --target out"),
         (b"text", ["-o", "heads.xls"], "must end in one of .nc, .csv, .parquet, .json"),
         (

@@ -73,8 +73,8 @@ def test_a_result_is_saved_where_the_table_does_not_fit(
     ("stdout", "why"),
     [
         (">&-", "the standard output is closed; give -o FILE"),
-        (">/dev/full", "No space left on device; with -o a file would hold the profile"),
-        ("| true", "Broken pipe; with -o a file would hold the profile"),
+        (">/dev/full", "No space left on device; with -o a file would hold it"),
+        ("| true", "Broken pipe; with -o a file would hold it"),
     ],
 )
 def test_a_table_that_nobody_gets_is_told(

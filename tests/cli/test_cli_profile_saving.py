@@ -11,7 +11,7 @@ import torch
 from cli_help import Cli
 
 import headwise as hw
-from headwise.cli.keeping import Keeper
+from headwise.cli.profile.keeping import Keeper
 from headwise.names import ModelError
 from headwise.see.profile.profiler import Profiler
 from headwise.see.texts.batches import Batch
@@ -46,7 +46,7 @@ def test_what_is_done_is_saved_early_and_seldom(
         saved.append(clock.now)
         clock.now += takes
 
-    monkeypatch.setattr("headwise.cli.profiling.time", clock)
+    monkeypatch.setattr("headwise.cli.profile.running.time", clock)
     monkeypatch.setattr("headwise.see.texts.packing.MOST_TOKENS", 1)
     monkeypatch.setattr(Profiler, "add", adding)
     monkeypatch.setattr(Keeper, "save", saving)
@@ -73,7 +73,7 @@ def test_a_document_is_read_without_its_last_line_end(
 def test_a_model_that_reads_no_text_is_refused_before_it_is_fetched(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwise.cli.profiling.load", None)
+    monkeypatch.setattr("headwise.cli.reading.load", None)
     path = tmp_path / "a.txt"
     path.write_text("It is.")
     answer = cli("profile", path, "--model", "whisper-tiny-en")
@@ -103,7 +103,7 @@ def test_what_equals_the_model_is_said_so(
         ("kernel", "compiled kernel, avx2; "),
     ):
         monkeypatch.setattr(
-            "headwise.cli.profiling.kernel.status",
+            "headwise.cli.profile.running.kernel.status",
             lambda: hw.core.kernel.KernelStatus("avx2", "it is there"),
         )
         monkeypatch.setattr(

@@ -116,7 +116,7 @@ def killed(cli: Cli, monkeypatch: pytest.MonkeyPatch, after: int, *arguments: st
 
     with monkeypatch.context() as patch:
         for name in ("_FIRST", "_EVERY", "_LEAST_PAUSE"):
-            patch.setattr(f"headwise.cli.profiling.{name}", -1.0)
+            patch.setattr(f"headwise.cli.profile.running.{name}", -1.0)
         patch.setattr(Profiler, "add", adding)
         with pytest.raises(Crash):
             main(["profile", *map(str, arguments)])

@@ -161,6 +161,11 @@ def test_a_single_text_is_too_few(cli: Cli, folder: Path, story: Path) -> None:
         (("x.txt", "--png", "r.svg"), 1, "--png cannot write 'r.svg'"),
         (("x.txt", "--target", "x.txt"), 1, "reads one text and writes no other"),
         (("x.txt", "--probe", "nope"), 1, "there is no probe 'nope' in what is read"),
+        (
+            ("x.txt", "--probe", "induction_random", "--context", "6"),
+            1,
+            "induction_random: left out, the context of 6 tokens is too short",
+        ),
     ],
 )
 def test_mistakes(
@@ -174,6 +179,17 @@ def test_mistakes(
     assert (answer.code, answer.out) == (code, "")
     assert line in answer.err
     assert len([one for one in answer.err.splitlines() if line in one]) == 1
+
+
+def test_a_probe_of_random_tokens_alone(cli: Cli, folder: Path, story: Path) -> None:
+    asked = ("--probe", "induction_random")
+    answer = cli("roles", story, "--lines", "-m", folder, *asked)
+    assert answer.code == 0, answer.err
+    assert "induction_random: the token after" in " ".join(answer.out.split())
+    assert "previous:" not in answer.out
+    answer = cli("roles", story, "--lines", "-m", folder, *asked, "--head", "0.0")
+    assert answer.code == 0, answer.err
+    assert "induction_random" in answer.out
 
 
 def test_a_broken_tree_is_named_and_the_rest_used(cli: Cli, folder: Path, trees: Path) -> None:

@@ -74,7 +74,7 @@ def test_shares_rank_over_layers_and_a_layer_can_be_asked_for(bytes_model: hw.Mo
 def test_words_are_their_tokens(bytes_model: hw.Model) -> None:
     found = hw.fires(bytes_model, "One two")
     (place,) = found.places("two")
-    assert (place.first, place.last, place.note) == (3, 7, None)
+    assert (place.word.first, place.word.last, place.note) == (3, 7, None)
     with pytest.raises(TextError, match="'six' is not in the text"):
         found.places("six")
 

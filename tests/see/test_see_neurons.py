@@ -234,7 +234,7 @@ def test_mistakes_are_told_in_one_line(tmp_path: Any) -> None:
         hw.neurons(model, [])
     with pytest.raises(ConfigError, match="top must be a whole number from 1, came 0"):
         hw.neurons(model, TEXTS, top=0)
-    with pytest.raises(OutputError, match=r"must end in \.nc or \.json"):
+    with pytest.raises(OutputError, match=r"must end in one of \.nc, \.json"):
         found.save(tmp_path / "n.txt")
     (tmp_path / "n.nc").write_text("nothing")
     with pytest.raises(ModelError, match="cannot be read as neurons"):

@@ -1,4 +1,6 @@
-"""The command line: `headwise COMMAND ...`, one file per command.
+"""The command line: `headwise COMMAND ...`, a folder for each command.
+
+`command` reads the arguments, `running` does what they ask; what several share lies beside the folders.
 
 Nothing here imports torch: help and mistakes in the arguments answer at once, and a command imports
 what it needs when it runs.
@@ -14,31 +16,35 @@ from typing import Any
 import click
 
 from headwise import __version__
-from headwise.cli.circuits import circuits
-from headwise.cli.clusters import clusters
-from headwise.cli.doctor import doctor
-from headwise.cli.look import look
-from headwise.cli.neurons import neurons
-from headwise.cli.profile import profile
-from headwise.cli.roles import roles
+from headwise.cli.circuits.command import circuits as _circuits
+from headwise.cli.clusters.command import clusters as _clusters
+from headwise.cli.doctor import doctor as _doctor
+from headwise.cli.look.command import look as _look
+from headwise.cli.neurons.command import neurons as _neurons
+from headwise.cli.profile.command import profile as _profile
+from headwise.cli.roles.command import roles as _roles
 from headwise.names import HeadwiseError
 
 _INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96})
+class _InOrder(click.Group):
+    """Lists its commands as they were added, not by the alphabet."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96}
+)
 @click.version_option(__version__, prog_name="headwise")
 def app() -> None:
     """See, check and cut every attention head of a Transformer."""
 
 
-app.add_command(look)
-app.add_command(profile)
-app.add_command(roles)
-app.add_command(circuits)
-app.add_command(clusters)
-app.add_command(neurons)
-app.add_command(doctor)
+for _command in (_look, _profile, _roles, _circuits, _clusters, _neurons, _doctor):
+    app.add_command(_command)
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -12,7 +12,7 @@ import click
 from headwise import __version__
 
 
-@click.command()
+@click.command(short_help="Which kernel, libraries and devices are in use.")
 def doctor() -> None:
     """Say which kernel, libraries and devices are in use, and where models are kept."""
     width = max(len(name) for name, _ in _lines())

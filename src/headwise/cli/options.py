@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from headwise.files import check_writable
+from headwise.files import check_ending, check_writable
 from headwise.names import OutputError
+from headwise.see.texts.corpus import Corpus
 
 __all__ = [
     "check_id",
-    "check_pictures",
+    "check_out",
+    "checked_pictures",
+    "corpora",
     "corpus_options",
     "device_options",
+    "files_argument",
     "model_option",
-    "once",
+    "out_option",
     "picture_options",
     "probe_option",
 ]
@@ -27,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LEAST_CONTEXT = 3
 
 
-def once(context: click.Context, parameter: click.Parameter, values: tuple[Path, ...]) -> Any:
+def _once(context: click.Context, parameter: click.Parameter, values: tuple[Path, ...]) -> Any:
     """The value of an option that may be given once."""
     if len(values) > 1:
         raise click.BadParameter("it was given more than once; one file takes the results")
@@ -40,6 +45,12 @@ def _some_context(context: click.Context, parameter: click.Parameter, value: int
         few = f"{value} tokens leave nothing to look at"
         raise click.BadParameter(f"{few}; give at least {_LEAST_CONTEXT}")
     return value
+
+
+def files_argument(required: bool = True) -> Callable[[F], F]:
+    """FILES..., - among them for the standard input."""
+    kind = click.Path(path_type=Path, allow_dash=True)
+    return click.argument("files", nargs=-1, required=required, type=kind)
 
 
 model_option = click.option(
@@ -59,6 +70,18 @@ probe_option = click.option(
     help="Score this probe, for instance previous or induction; repeatable. [all]",
 )
 """--probe"""
+
+
+def out_option(help: str) -> Callable[[F], F]:
+    """-o for one file, which holds the results."""
+    return click.option(
+        "-o",
+        "--out",
+        multiple=True,
+        callback=_once,
+        type=click.Path(path_type=Path),
+        help=help,
+    )
 
 
 def corpus_options(command: F) -> F:
@@ -114,8 +137,40 @@ def picture_options(what: str) -> Callable[[F], F]:
     return of
 
 
-def check_pictures(png: Path | None, svg: Path | None) -> None:
-    """Refuse a picture that cannot be written before a model is loaded.
+def corpora(
+    files: tuple[Path, ...], lines: bool, field: str | None, limit: int | None, target: Path | None
+) -> tuple[Corpus, Corpus | None]:
+    """The texts of the files, and what a decoder reads for each; refused where they cannot be read.
+
+    Raises:
+        TextError: a file that is not there, or options that do not go with it.
+    """
+    corpus = Corpus(files, lines, field, limit)
+    corpus.check()
+    if target is None:
+        return corpus, None
+    targets = Corpus((target,), lines, field, limit)
+    targets.check()
+    return corpus, targets
+
+
+def check_out(out: Path | None, endings: Iterable[str], what: str) -> None:
+    """Refuse a result that cannot be written, or shown where there is no file, before a model is loaded.
+
+    Raises:
+        OutputError: another ending, a path that cannot be written, a closed standard output.
+    """
+    if out is not None:
+        check_ending(out, endings)
+        check_writable(out, what)
+    elif sys.__stdout__ is None:
+        raise OutputError(
+            "the table cannot be written: the standard output is closed; give -o FILE"
+        )
+
+
+def checked_pictures(png: Path | None, svg: Path | None) -> tuple[Path, ...]:
+    """The pictures asked for; one that cannot be written is refused before a model is loaded.
 
     Raises:
         OutputError: another ending, or a path that cannot be written.
@@ -127,9 +182,10 @@ def check_pictures(png: Path | None, svg: Path | None) -> None:
             option = f"--{suffix[1:]}"
             raise OutputError(f"{option} cannot write {path.name!r}: its name must end in {suffix}")
         check_writable(path, "the picture")
+    return tuple(path for path in (png, svg) if path is not None)
 
 
-def check_id(id: str, parts: int, example: str) -> None:
+def check_id(id: str, parts: int, example: str, stream: str = "cross") -> None:
     """Refuse an id of a head (two parts) or layer (one) that cannot be one before a model is loaded.
 
     Raises:
@@ -139,7 +195,9 @@ def check_id(id: str, parts: int, example: str) -> None:
     numbers = [piece for piece in pieces if piece.isascii() and piece.isdecimal()]
     if len(pieces) not in (parts, parts + 1) or numbers != pieces[-parts:]:
         what = "head" if parts == 2 else "layer"
-        raise click.UsageError(f"{id!r} is no {what} id; write it as {example} or cross.{example}")
+        raise click.UsageError(
+            f"{id!r} is no {what} id; write it as {example} or {stream}.{example}"
+        )
 
 
 def _all(command: F, *options: Callable[[F], F]) -> F:

@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = ["Stopping"]
 
+_SAYS = "headwise: stopping after the batch that runs; Ctrl-C again stops at once"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _ONE = 1.0
 """Within so many seconds a second signal counts as the first: launchers pass on what the terminal sent too."""
@@ -19,11 +20,14 @@ _ONE = 1.0
 class Stopping:
     """Catches Ctrl-C (and a request to terminate) for the time of a `with`.
 
+    Args:
+        says: the line that the first Ctrl-C is answered with; "" where another process says it.
+
     Attributes:
         asked: the signal that asked to stop, 0 where none did.
     """
 
-    def __init__(self, says: str) -> None:
+    def __init__(self, says: str = _SAYS) -> None:
         self.asked = 0
         self._says = says
         self._since = 0.0

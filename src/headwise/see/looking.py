@@ -22,6 +22,7 @@ from headwise.names import LayerId, ModelError, TextError
 from headwise.see.circuits.norms import NO_MAP, Grams, Lengths
 from headwise.see.record import LayerRecord, Record, verify
 from headwise.see.texts.batches import Batch, batches_of, from_inputs
+from headwise.see.texts.refusing import check_model, check_target
 
 Progress = Callable[[int, int], None]
 T = TypeVar("T", Mask, Tensor)
@@ -63,17 +64,12 @@ def look(
         TextError: a text that is empty or longer than the model's context.
         ModelError: a model without a tokenizer given text, or one none of whose heads fired.
     """
-    if not isinstance(model, Model):
-        raise ModelError(
-            f"look takes a model from load(...), came {type(model).__name__}; "
-            "wrap a module of yours as load(module, tokenizer=...)"
-        )
+    check_model(model, "look")
     if not isinstance(inputs, str | list | tuple | Mapping):
         raise TextError(
             f"look takes a text, a list of texts or a batch, came {type(inputs).__name__}"
         )
-    if target is not None and not model.encoder_decoder:
-        raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
+    check_target(model, target)
     if isinstance(inputs, Mapping):
         return _look_at(model, from_inputs(model, inputs), progress)
     texts = [inputs] if isinstance(inputs, str) else list(inputs)

@@ -7,7 +7,7 @@ recomputed from these are from the ones the model itself made, at worst.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +41,14 @@ class Side:
     def words(self) -> tuple[Word, ...]:
         """The words of this side."""
         return words_of(self.text, self.tokens)
+
+
+def distinct(sides: Iterable[Side]) -> list[Side]:
+    """The sides in order, those of the same tokens once."""
+    found: dict[tuple[Token, ...], Side] = {}
+    for side in sides:
+        found.setdefault(side.tokens, side)
+    return list(found.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +126,7 @@ class Record:
     @property
     def sides(self) -> list[Side]:
         """The texts that look: one, or in an encoder-decoder the source and the target."""
-        found: list[Side] = []
-        for layer in self.layers.values():
-            if all(layer.queries.tokens != side.tokens for side in found):
-                found.append(layer.queries)
-        return found
+        return distinct(layer.queries for layer in self.layers.values())
 
     def heads(self) -> list[HeadId]:
         """All heads, in order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -42,9 +43,18 @@ def places_of(record: Record, wanted: str) -> list[Place]:
     Raises:
         TextError: nowhere.
     """
+    return places_in(record.sides, wanted)
+
+
+def places_in(sides: Iterable[Side], wanted: str) -> list[Place]:
+    """Where `wanted` stands in some of the texts.
+
+    Raises:
+        TextError: in none of them.
+    """
     found: list[Place] = []
     missing: TextError | None = None
-    for side in record.sides:
+    for side in sides:
         try:
             words = find_words(side.text, side.words, wanted)
         except TextError as error:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from headwise.hub.load import Model
 from headwise.hub.weights import LayerWeights, Weights, weights_of
-from headwise.names import ModelError
 from headwise.see.circuits.folded import Folded, fold
 from headwise.see.circuits.products import (
     composed,
@@ -32,6 +31,7 @@ from headwise.see.circuits.telling import attributes, back, fits, ways
 
 if TYPE_CHECKING:
     import xarray as xr
+from headwise.see.texts.refusing import check_model
 
 __all__ = ["circuits"]
 
@@ -78,8 +78,7 @@ def circuits(
     Raises:
         ModelError: no Model, none of whose heads fired, or one for which inputs must be given.
     """
-    if not isinstance(model, Model):
-        raise ModelError(f"circuits takes a model from load(...), came {type(model).__name__}")
+    check_model(model, "circuits")
     weights = weights_of(model, short_input(model, inputs))
     heads = _Heads(weights, composition)
     with torch.no_grad():

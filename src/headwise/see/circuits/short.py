@@ -37,7 +37,7 @@ def short_input(model: Model, inputs: str | Mapping[str, Any] | None) -> Mapping
         targets = list(reversed(texts)) if model.encoder_decoder else None
         main = getattr(model.module, "main_input_name", "input_ids")
         if inputs is not None or main == "input_ids":
-            return next(batches_of(model, texts, targets)).inputs
+            return next(batches_of(model, texts, targets, "circuits")).inputs
     return from_inputs(model, _random_ids(model)).inputs
 
 

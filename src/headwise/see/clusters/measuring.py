@@ -23,10 +23,11 @@ from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.hub.shards import whole
-from headwise.names import ConfigError, LayerId, ModelError
+from headwise.names import ConfigError, LayerId
 from headwise.see.looking import refuse_silence, refuse_split, run_id
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
+from headwise.see.texts.refusing import check_model
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,14 +73,13 @@ def distances(
         ConfigError: rows is no whole number from 1.
         HeadwiseError: as `profile` does.
     """
-    if not isinstance(model, Model):
-        raise ModelError(f"distances takes a model from load(...), came {type(model).__name__}")
+    check_model(model, "distances")
     if not isinstance(rows, int) or rows < 1:
         raise ConfigError(f"rows must be a whole number from 1, came {rows!r}")
     texts, target = _kept(texts), None if target is None else _kept(target)
 
     def read() -> Iterator[Batch]:
-        return batches_in(model, texts, target, context)
+        return batches_in(model, texts, target, context, "distances")
 
     drawn = _draw(read(), rows, seed)
     total = sum(len(by_batch) for by_batch in drawn.values())

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import xarray as xr
-
-from headwise.files import replacing
-from headwise.names import ModelError, NeuronId, OutputError
+from headwise.names import NeuronId
 from headwise.see.neurons.found import Neurons
 from headwise.see.neurons.snippets import Context
 from headwise.see.neurons.strongest import POSITIVE_NEGATIVE
+from headwise.see.tables import from_netcdf, plain, save_as, to_json, to_netcdf
 
-__all__ = ["check_kind", "load_neurons", "save_neurons"]
+__all__ = ["KINDS", "load_neurons", "save_neurons"]
 
-_MARK, _VERSION = "headwise_neurons", 1
+_MARK = "headwise_neurons"
 _NUMBERS = ("mean", "rms", "max", "min", "sparsity")
 
-
-def check_kind(path: Path) -> None:
-    """Refuse a name whose ending says no kind of file.
-
-    Raises:
-        OutputError: it does not end in .nc or .json.
-    """
-    if path.suffix.lower() not in (".nc", ".json"):
-        raise OutputError(f"{str(path)!r} says no kind of table; its name must end in .nc or .json")
+_Saved = tuple[Neurons, list[NeuronId] | None]
+"""All neurons, and which of them JSON tells; None = all."""
 
 
 def save_neurons(found: Neurons, path: Path, neurons: Iterable[str | NeuronId] | None) -> None:
@@ -39,19 +27,8 @@ def save_neurons(found: Neurons, path: Path, neurons: Iterable[str | NeuronId] |
     Raises:
         OutputError: the file cannot be written, or its name says no kind.
     """
-    check_kind(path)
-    if path.suffix.lower() == ".nc":
-        table = found.table.assign_attrs({_MARK: _VERSION})
-        table["gated"] = table["gated"].astype(np.int8)  # netCDF has no booleans
-        packing = {name: {"zlib": True, "complevel": 1} for name, v in table.items() if v.ndim > 2}
-        data = bytes(table.to_netcdf(engine="h5netcdf", encoding=packing))
-    else:
-        ids = [NeuronId.parse(id) for id in neurons] if neurons is not None else _all(found)
-        held = {"about": dict(found.table.attrs), "neurons": [_told(found, id) for id in ids]}
-        text = json.dumps(held, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        data = (text.replace('{"id":', '\n{"id":') + "\n").encode("utf-8", "backslashreplace")
-    with replacing(path, "the neurons") as place:
-        place.write_bytes(data)
+    asked = None if neurons is None else [NeuronId.parse(id) for id in neurons]
+    save_as((found, asked), path, _WRITERS, "the neurons")
 
 
 def load_neurons(path: str | Path) -> Neurons:
@@ -60,15 +37,17 @@ def load_neurons(path: str | Path) -> Neurons:
     Raises:
         ModelError: the file is missing or holds no neurons.
     """
-    try:
-        table = xr.load_dataset(path, engine="h5netcdf")
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
-        raise ModelError(f"{path} cannot be read as neurons in netCDF: {why}") from None
-    if table.attrs.pop(_MARK, None) != _VERSION:
-        raise ModelError(f"{path} holds no neurons of this version of headwise; make it again")
-    table["gated"] = table["gated"].astype(bool)
-    return Neurons(table)
+    return Neurons(from_netcdf(path, _MARK, "neurons"))
+
+
+def _netcdf(saved: _Saved) -> bytes:
+    return to_netcdf(saved[0].table, _MARK, packed=1)
+
+
+def _json(saved: _Saved) -> bytes:
+    found, asked = saved
+    told = [_told(found, id) for id in (_all(found) if asked is None else asked)]
+    return to_json({"about": dict(found.table.attrs), "neurons": told})
 
 
 def _all(found: Neurons) -> list[NeuronId]:
@@ -79,11 +58,11 @@ def _told(found: Neurons, id: NeuronId) -> dict[str, Any]:
     place = found.at(id)
     layer, neuron = place["layer"], place["neuron"]
     told: dict[str, Any] = {"id": str(id)}
-    told |= {name: _number(found.table[name].values[layer, neuron]) for name in _NUMBERS}
+    told |= {name: plain(found.table[name].values[layer, neuron]) for name in _NUMBERS}
     for side, name in enumerate(POSITIVE_NEGATIVE):
         told[name] = {
-            "rate": _number(found.table["rate"].values[side, layer, neuron]),
-            "peak": _number(found.table["peak"].values[side, layer, neuron]),
+            "rate": plain(found.table["rate"].values[side, layer, neuron]),
+            "peak": plain(found.table["peak"].values[side, layer, neuron]),
             "contexts": [_context(context) for context in found.contexts(id, name)],
         }
     return told
@@ -91,7 +70,7 @@ def _told(found: Neurons, id: NeuronId) -> dict[str, Any]:
 
 def _context(context: Context) -> dict[str, Any]:
     return {
-        "activation": _number(context.activation),
+        "activation": plain(context.activation),
         "before": context.before,
         "token": context.token.label,
         "after": context.after,
@@ -99,5 +78,7 @@ def _context(context: Context) -> dict[str, Any]:
     }
 
 
-def _number(x: float) -> float | None:
-    return float(f"{float(x):.7g}") if math.isfinite(x) else None
+_WRITERS: dict[str, Callable[[_Saved], bytes]] = {".nc": _netcdf, ".json": _json}
+
+KINDS = tuple(_WRITERS)
+"""The endings of names that say a kind of table."""

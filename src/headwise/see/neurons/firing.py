@@ -15,11 +15,12 @@ from headwise.hub.neurons import watched
 from headwise.names import ConfigError, HeadError, LayerId, ModelError, NeuronId, TextError
 from headwise.see.neurons.gathering import find_networks
 from headwise.see.neurons.lens import Lens, lens_of
-from headwise.see.record import Side
+from headwise.see.record import Side, distinct
 from headwise.see.texts.batches import Batch, batches_of, from_inputs
-from headwise.see.texts.words import find_words
+from headwise.see.texts.refusing import check_model, check_target
+from headwise.see.wording import Place, places_in
 
-__all__ = ["Fire", "Fires", "LayerFires", "WordPlace", "fires"]
+__all__ = ["Fire", "Fires", "LayerFires", "fires"]
 
 
 @dataclass(frozen=True)
@@ -67,17 +68,6 @@ class LayerFires:
         ]
 
 
-@dataclass(frozen=True)
-class WordPlace:
-    """Tokens first to last (exclusive) of one side that hold a word; `note` says where they hold more."""
-
-    text: str
-    side: Side
-    first: int
-    last: int
-    note: str | None
-
-
 @dataclass(frozen=True, eq=False)
 class Fires:
     """What fires in one text, by layer. Made by `fires`.
@@ -106,11 +96,7 @@ class Fires:
     @property
     def sides(self) -> list[Side]:
         """The texts: one, or in an encoder-decoder the source and the target."""
-        found: list[Side] = []
-        for layer in self.layers.values():
-            if all(layer.side.tokens != side.tokens for side in found):
-                found.append(layer.side)
-        return found
+        return distinct(layer.side for layer in self.layers.values())
 
     def at(
         self,
@@ -151,24 +137,13 @@ class Fires:
             raise HeadError(f"there is no layer {id} of neurons: {self.networks.known}")
         return self.layers[id]
 
-    def places(self, word: str) -> list[WordPlace]:
+    def places(self, word: str) -> list[Place]:
         """Where a word stands in the text, and in an encoder-decoder in the target too.
 
         Raises:
             TextError: nowhere.
         """
-        found: list[WordPlace] = []
-        missing: TextError | None = None
-        for side in self.sides:
-            try:
-                words = find_words(side.text, side.words, word)
-            except TextError as error:
-                missing = missing or error
-                continue
-            found += [WordPlace(w.text, side, w.first, w.last, note) for w, note in words]
-        if missing is not None and not found:
-            raise missing
-        return found
+        return places_in(self.sides, word)
 
     def raises(
         self, neuron: str | NeuronId, *, negative: bool = False, top: int = 5
@@ -216,20 +191,18 @@ def fires(
         ModelError: a model without feed-forward networks that can be looked into.
         ConfigError: top is no number from 1.
     """
-    if not isinstance(model, Model):
-        raise ModelError(f"fires takes a model from load(...), came {type(model).__name__}")
+    check_model(model, "fires")
     if not isinstance(top, int) or top < 1:
         raise ConfigError(f"top must be a whole number from 1, came {top!r}")
     if not isinstance(text, str | Mapping):
         raise TextError(f"fires takes a text or a batch of one row, came {type(text).__name__}")
-    if target is not None and not model.encoder_decoder:
-        raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
+    check_target(model, target)
     if isinstance(text, Mapping):
         batch = from_inputs(model, text)
         if batch.size != 1:
             raise TextError(f"fires takes one text at a time, came a batch of {batch.size}")
     else:
-        (batch,) = batches_of(model, [text], None if target is None else [target])
+        (batch,) = batches_of(model, [text], None if target is None else [target], "fires")
     networks = find_networks(model, batch)
     found: dict[LayerId, LayerFires] = {}
 

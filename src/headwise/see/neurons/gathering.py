@@ -23,6 +23,7 @@ from headwise.see.record import Side
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
 from headwise.see.texts.packing import SPLITTING
+from headwise.see.texts.refusing import check_model
 
 __all__ = ["NeuronGatherer", "find_networks", "neurons"]
 
@@ -89,11 +90,7 @@ class NeuronGatherer:
     def __init__(
         self, model: Model, *, top: int = 10, everywhere: bool = False, context: int | None = None
     ) -> None:
-        if not isinstance(model, Model):
-            raise ModelError(
-                f"neurons takes a model from load(...), came {type(model).__name__}; "
-                "wrap a module of yours as load(module, tokenizer=...)"
-            )
+        check_model(model, "neurons")
         if not isinstance(top, int) or top < 1:
             raise ConfigError(f"top must be a whole number from 1, came {top!r}")
         self.model, self.top, self.everywhere, self.context = model, top, everywhere, context
@@ -104,7 +101,7 @@ class NeuronGatherer:
 
     def read(self, texts: Texts, target: str | Iterable[str] | None = None) -> Iterator[Batch]:
         """Whatever `neurons` takes as the batches that `add` adds, read as they are needed."""
-        return batches_in(self.model, texts, target, self.context)
+        return batches_in(self.model, texts, target, self.context, "neurons")
 
     def find(self, batch: Batch) -> FeedForwards:
         """Find the networks, before anything is added.

@@ -6,21 +6,22 @@ from collections.abc import Iterable
 
 from headwise.names import ConfigError
 from headwise.see.probes.probe import Probe
-from headwise.see.probes.tokens import BUILT_IN
+from headwise.see.probes.tokens import BUILT_IN, ON_REPEATED
 
 __all__ = ["chosen", "named"]
 
 
 def named(name: str) -> Probe:
-    """The built-in probe of this name.
+    """The probe of this name, of `BUILT_IN` or `ON_REPEATED`.
 
     Raises:
         ConfigError: there is none; the message lists them.
     """
-    for probe in BUILT_IN:
+    every = (*BUILT_IN, *ON_REPEATED)
+    for probe in every:
         if probe.name == name:
             return probe
-    known = ", ".join(probe.name for probe in BUILT_IN)
+    known = ", ".join(probe.name for probe in every)
     raise ConfigError(f"there is no probe {name!r}; there are {known}")
 
 

@@ -7,61 +7,28 @@ cells of a map) are in netCDF and JSON. In JSON a number that is none is null.
 from __future__ import annotations
 
 import io
-import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
-from headwise.files import replacing
-from headwise.names import ModelError, OutputError
+from headwise.see.tables import from_netcdf, plain, save_as, to_csv, to_json, to_netcdf
 
-__all__ = [
-    "KINDS",
-    "check_kind",
-    "from_netcdf",
-    "left_out",
-    "load_profile",
-    "plain",
-    "save_profile",
-    "to_netcdf",
-]
+__all__ = ["KINDS", "left_out", "load_profile", "save_profile", "table"]
 
-_VERSION = 1
 _MARK = "headwise_profile"
-_AS_JSON = "as_json"
 _HEAD = ("layer", "head")
-_DIGITS = 7
 
 
-def check_kind(path: Path) -> None:
-    """Refuse a name whose ending says no kind of table.
-
-    Raises:
-        OutputError: it does not end in .nc, .csv, .parquet or .json.
-    """
-    if path.suffix.lower() not in _WRITERS:
-        kinds = ", ".join(_WRITERS)
-        raise OutputError(
-            f"{str(path)!r} says no kind of table; its name must end in one of {kinds}"
-        )
-
-
-def save_profile(profile: xr.Dataset, path: str | Path) -> None:
+def save_profile(profile: xr.Dataset, path: str | Path, what: str = "the profile") -> None:
     """Write a profile to a .nc, .csv, .parquet or .json file, so that a failure leaves an old file as it was.
 
     Raises:
         OutputError: the file cannot be written, or its name says no kind of table.
     """
-    path = Path(path)
-    check_kind(path)
-    data = _WRITERS[path.suffix.lower()](profile)
-    with replacing(path, "the profile") as place:
-        place.write_bytes(data)
+    save_as(profile, path, _WRITERS, what)
 
 
 def left_out(profile: xr.Dataset, path: Path) -> list[str]:
@@ -78,39 +45,6 @@ def load_profile(path: str | Path) -> xr.Dataset:
         ModelError: the file is missing or no profile.
     """
     return from_netcdf(path, _MARK, "a profile")
-
-
-def to_netcdf(held: xr.Dataset, mark: str) -> bytes:
-    """A Dataset with whatever attrs as netCDF that says by its mark what it is."""
-    simple = {k: v for k, v in held.attrs.items() if isinstance(v, str | int | float)}
-    simple = {name: value for name, value in simple.items() if not isinstance(value, bool)}
-    encoded = {name: value for name, value in held.attrs.items() if name not in simple}
-    attrs = simple | {name: json.dumps(plain(value)) for name, value in encoded.items()}
-    attrs |= {_AS_JSON: json.dumps(list(encoded)), mark: _VERSION}
-    marked = held.copy()
-    marked.attrs = attrs
-    packing = {
-        name: {"zlib": True, "complevel": 4} for name, v in marked.data_vars.items() if v.ndim > 2
-    }
-    return bytes(marked.to_netcdf(engine="h5netcdf", encoding=packing))
-
-
-def from_netcdf(path: str | Path, mark: str, what: str) -> xr.Dataset:
-    """Read what `to_netcdf` gave.
-
-    Raises:
-        ModelError: the file is missing, or has another mark.
-    """
-    try:
-        held = xr.load_dataset(path, engine="h5netcdf")
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
-        raise ModelError(f"{path} cannot be read as {what} in netCDF: {why}") from None
-    if held.attrs.pop(mark, None) != _VERSION:
-        raise ModelError(f"{path} is not {what} of this version of headwise; make it again")
-    for name in json.loads(held.attrs.pop(_AS_JSON)):
-        held.attrs[name] = json.loads(held.attrs[name])
-    return held
 
 
 def table(profile: xr.Dataset) -> pd.DataFrame:
@@ -132,8 +66,7 @@ def _netcdf(profile: xr.Dataset) -> bytes:
 
 
 def _csv(profile: xr.Dataset) -> bytes:
-    text: str = table(profile).to_csv(index=False, lineterminator="\n")
-    return text.encode()
+    return to_csv(table(profile))
 
 
 def _parquet(profile: xr.Dataset) -> bytes:
@@ -167,26 +100,12 @@ def _json(profile: xr.Dataset) -> bytes:
     }
     if others:
         found["others"] = others
-    text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return (text.replace('{"id":', '\n{"id":') + "\n").encode("utf-8", "backslashreplace")
+    return to_json(found)
 
 
 def _id(row: Mapping[Any, Any]) -> str:
     place = f"{row['layer']}.{row['head']}"
     return f"{row['stream']}.{place}" if row["stream"] else place
-
-
-def plain(value: Any) -> Any:
-    """What JSON can hold: lists for arrays, null for NaN and infinity, seven digits."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 _WRITERS: dict[str, Callable[[xr.Dataset], bytes]] = {

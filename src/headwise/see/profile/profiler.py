@@ -20,7 +20,7 @@ from headwise.core.streaming import PatternFunction
 from headwise.core.taps import Tap, tapped
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, watching
-from headwise.names import ConfigError, LayerId, ModelError, TextError
+from headwise.names import ConfigError, LayerId, TextError
 from headwise.see.looking import refuse_silence
 from headwise.see.probes import BUILT_IN, Probe, chosen
 from headwise.see.profile.asking import Settings
@@ -31,6 +31,7 @@ from headwise.see.profile.tally import LayerTally, added
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
 from headwise.see.texts.packing import SPLITTING
+from headwise.see.texts.refusing import check_model
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -84,11 +85,7 @@ class Profiler:
         positions: int = 64,
         context: int | None = None,
     ) -> None:
-        if not isinstance(model, Model):
-            raise ModelError(
-                f"profile takes a model from load(...), came {type(model).__name__}; "
-                "wrap a module of yours as load(module, tokenizer=...)"
-            )
+        check_model(model, "profile")
         self.model, self.context = model, context
         self.settings = Settings(chosen(probes), dict(functions or {}), top, pool, positions)
         _check(self.settings)

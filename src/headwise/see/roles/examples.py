@@ -21,6 +21,7 @@ from headwise.see.probes import Probe, chosen
 from headwise.see.roles.cases import Example, HeadPattern, TextMap, of_tokens, of_units
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
+from headwise.see.texts.refusing import check_model
 
 __all__ = ["Example", "Finder", "examples"]
 
@@ -57,7 +58,7 @@ def examples(
         TextError: as `profile` raises it.
     """
     finder = Finder(model, HeadId.parse(head), [probe], top)
-    for batch in batches_in(model, texts, target, context):
+    for batch in batches_in(model, texts, target, context, "examples"):
         finder.add(batch)
     return finder.best()[0]
 
@@ -72,6 +73,7 @@ class Finder:
         top: how many of each.
 
     Raises:
+        ModelError: no Model.
         HeadError: not a head of this model.
         ConfigError: no probe of that name, or a top below 1.
     """
@@ -79,6 +81,7 @@ class Finder:
     def __init__(
         self, model: Model, head: HeadId, probes: Sequence[Probe | str | None], top: int = 10
     ) -> None:
+        check_model(model, "examples")
         if top < 1:
             raise ConfigError(f"top must be at least 1, came {top}")
         self.model, self.head, self.top = model, head, top

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -10,29 +9,15 @@ from typing import Any
 
 import pandas as pd
 
-from headwise.files import replacing
-from headwise.names import HeadId, OutputError
-from headwise.see.profile.files import from_netcdf, plain, to_netcdf
+from headwise.names import HeadId
 from headwise.see.roles.role import Role, Roles
+from headwise.see.tables import from_netcdf, plain, save_as, to_csv, to_json, to_netcdf
 
-__all__ = ["KINDS", "as_json", "as_markdown", "check_kind", "load_roles", "save_roles", "table"]
+__all__ = ["KINDS", "as_json", "as_markdown", "load_roles", "save_roles", "table"]
 
 _MARK = "headwise_roles"
 _BEST = 10
 """How many heads of each probe JSON lists."""
-
-
-def check_kind(path: Path) -> None:
-    """Refuse a name whose ending says no kind of table.
-
-    Raises:
-        OutputError: it does not end in .csv, .json, .md or .nc.
-    """
-    if path.suffix.lower() not in _WRITERS:
-        kinds = ", ".join(_WRITERS)
-        raise OutputError(
-            f"{str(path)!r} says no kind of table; its name must end in one of {kinds}"
-        )
 
 
 def save_roles(roles: Roles, path: str | Path) -> None:
@@ -41,11 +26,7 @@ def save_roles(roles: Roles, path: str | Path) -> None:
     Raises:
         OutputError: the file cannot be written, or its name says no kind of table.
     """
-    path = Path(path)
-    check_kind(path)
-    data = _WRITERS[path.suffix.lower()](roles)
-    with replacing(path, "the table of roles") as place:
-        place.write_bytes(data)
+    save_as(roles, path, _WRITERS, "the table of roles")
 
 
 def load_roles(path: str | Path) -> Roles:
@@ -166,13 +147,11 @@ def _row(role: Role) -> dict[str, Any]:
 
 
 def _csv(roles: Roles) -> bytes:
-    text: str = table(roles).to_csv(index=False, lineterminator="\n")
-    return text.encode()
+    return to_csv(table(roles))
 
 
 def _json(roles: Roles) -> bytes:
-    text = json.dumps(as_json(roles), ensure_ascii=False, allow_nan=False, indent=1)
-    return (text + "\n").encode("utf-8", "backslashreplace")
+    return to_json(as_json(roles), indent=1)
 
 
 def _markdown(roles: Roles) -> bytes:

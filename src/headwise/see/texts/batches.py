@@ -18,7 +18,8 @@ from headwise.hub.calling import PADDING, TARGET_PADDING, batch_axis, standard_n
 from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
 from headwise.see.record import Side
-from headwise.see.texts.tokens import Token, check_reads, tokenize, tokens_of_ids
+from headwise.see.texts.refusing import check_reads_text
+from headwise.see.texts.tokens import Token, tokenize, tokens_of_ids
 from headwise.see.texts.writing import real_of, written_by
 
 MOST_TOKENS = 4096
@@ -98,10 +99,10 @@ class Batch:
 
 
 def batches_of(
-    model: Model, texts: Sequence[str], targets: Sequence[str] | None
+    model: Model, texts: Sequence[str], targets: Sequence[str] | None, call: str = "look"
 ) -> Iterator[Batch]:
-    """The texts in order, as many at a time as fit."""
-    check_reads_text(model)
+    """The texts in order, as many at a time as fit; refused in the words of the function called."""
+    check_reads_text(model, call)
     sides = [_side(model, text) for text in texts]
     goals = None if targets is None else [_side(model, text) for text in targets]
     start = 0
@@ -111,19 +112,6 @@ def batches_of(
             part = None if goals is None else goals[start:stop]
             yield padded(model, sides[start:stop], part)
             start = stop
-
-
-def check_reads_text(model: Model, call: str = "look") -> None:
-    """Refuse a model that reads no text, or has no tokenizer to read it with.
-
-    Raises:
-        ModelError: it reads something else, or has no tokenizer.
-    """
-    check_reads(model.name, getattr(model.module, "main_input_name", "input_ids"), call)
-    if model.tokenizer is None:
-        raise ModelError(
-            f"{model.name} has no tokenizer; load(module, tokenizer=...) or pass a batch of input_ids"
-        )
 
 
 def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:

@@ -1,4 +1,4 @@
-"""Whatever a profile is made of, as batches: texts, batches by name, rows of ids."""
+"""Whatever a corpus is made of, as batches: texts, batches by name, rows of ids."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from headwise.hub.load import Model
 from headwise.names import TextError
 from headwise.see.texts.batches import MOST_TOKENS, Batch, from_inputs
 from headwise.see.texts.packing import packed
+from headwise.see.texts.refusing import check_target
 
 __all__ = ["Texts", "batches_in", "packed_ids"]
 
@@ -28,7 +29,7 @@ Texts = (
     | Iterable[Sequence[int]]
     | Iterable[Batches]
 )
-"""What a profile is made of: a text or many, a batch or many, or rows of ids."""
+"""What a corpus is made of: a text or many, a batch or many, or rows of ids."""
 
 
 def packed_ids(model: Model, rows: Tensor | Iterable[Tensor]) -> Iterator[Batch]:
@@ -56,10 +57,16 @@ def packed_ids(model: Model, rows: Tensor | Iterable[Tensor]) -> Iterator[Batch]
     yield _of_ids(model, group)
 
 
-def batches_in(model: Model, texts: Any, target: Any, context: int | None) -> Iterator[Batch]:
-    """Batches of whatever `profile` takes, which says what that is and what it refuses."""
-    if target is not None and not model.encoder_decoder:
-        raise TextError(f"{model.name} reads one text and writes no other; leave the target out")
+def batches_in(
+    model: Model, texts: Any, target: Any, context: int | None, call: str = "profile"
+) -> Iterator[Batch]:
+    """Batches of whatever `profile` takes, which says what that is and what it refuses.
+
+    Args:
+        model, texts, target, context: as `profile` takes them.
+        call: the function that was given them, which the errors name.
+    """
+    check_target(model, target)
     if isinstance(texts, str):
         texts, target = [texts], [target] if isinstance(target, str) else target
         if not texts[0].strip():
@@ -68,7 +75,7 @@ def batches_in(model: Model, texts: Any, target: Any, context: int | None) -> It
         yield from_inputs(model, texts)
         return
     if not isinstance(texts, Iterable) or isinstance(texts, bytes):
-        raise TextError(f"profile takes texts, a batch or rows of ids, came {type(texts).__name__}")
+        raise TextError(f"{call} takes texts, a batch or rows of ids, came {type(texts).__name__}")
     if isinstance(texts, Tensor):
         if texts.dim() != 2:
             raise TextError(
@@ -89,7 +96,7 @@ def batches_in(model: Model, texts: Any, target: Any, context: int | None) -> It
     elif isinstance(head, Tensor | list | tuple | np.ndarray):
         yield from packed_ids(model, map(_row, whole))
     else:
-        yield from packed(model, whole, targets=target, context=context)
+        yield from packed(model, whole, targets=target, context=context, call=call)
 
 
 def _batches_given(model: Model, batches: Iterable[Any]) -> Iterator[Batch]:

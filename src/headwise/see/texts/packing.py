@@ -21,9 +21,9 @@ from headwise.see.texts.batches import (
     MOST_TOKENS,
     Batch,
     Cut,
-    check_reads_text,
     padded,
 )
+from headwise.see.texts.refusing import check_reads_text
 from headwise.see.texts.tokens import tokenize
 
 __all__ = ["SPLITTING", "packed"]
@@ -62,6 +62,7 @@ def packed(
     targets: Iterable[str] | None = None,
     context: int | None = None,
     breaks: Collection[int] = (),
+    call: str = "profile",
 ) -> Iterator[Batch]:
     """The texts as batches of about 4096 tokens, padding included, in an order that depends on nothing else.
 
@@ -73,13 +74,14 @@ def packed(
             limit. A longer text is cut (`SPLITTING`); each piece is a row of its own.
         breaks: numbers of texts after which a batch begins anew, where the texts once ended: those before it are
             batched as they were then.
+        call: the function or command that reads them, which the errors name.
 
     Raises:
         TextError: no text at all, one that is no text or has no tokens, or one with a target that is too long.
         ConfigError: a context the model does not read, or of no more than the special tokens.
         ModelError: a model that reads no text.
     """
-    check_reads_text(model, "profile")
+    check_reads_text(model, call)
     most = _context(model, context)
     pieces = _pieces(model, texts, targets, most)
     some = False

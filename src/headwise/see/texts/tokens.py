@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
 from headwise.hub.tokenizer import Tokenizer, special_tokens
-from headwise.names import ModelError, TextError
+from headwise.names import TextError
 
 _INVISIBLE = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\u3000": "␣"}
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
@@ -143,20 +143,3 @@ def number_parts(tokens: Sequence[Token]) -> tuple[Token, ...]:
         )
         run = [] if token is None else [token]
     return tuple(numbered)
-
-
-def check_reads(name: str, reads: str, call: str) -> None:
-    """Refuse a model that reads no text.
-
-    Args:
-        name: of the model.
-        reads: what it is given, by transformers' name.
-        call: the function of headwise that takes that: "look" or "profile".
-
-    Raises:
-        ModelError: it reads something else.
-    """
-    if reads != "input_ids":
-        raise ModelError(
-            f"{name} reads {reads}, not text; pass them from Python: hw.{call}(model, {{{reads!r}: ...}})"
-        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from headwise.cli.output import write_json
+from headwise.cli.look.as_json import write_json
 from headwise.hub.load import load
 from headwise.names import LayerId
 from headwise.see.neurons.firing import Fire, Fires, fires
@@ -18,7 +18,7 @@ from headwise.show.cells import flow, print_lines
 from headwise.show.terminal_neurons import FireRow, fires_table
 
 if TYPE_CHECKING:
-    from headwise.cli.view import View
+    from headwise.cli.look.running import View
 
 __all__ = ["show_fires"]
 
@@ -42,7 +42,7 @@ def show_fires(view: View) -> None:
     """Run the model, and show which neurons fire at each token or word."""
     model = load(view.model, view.device, view.dtype)
     found = fires(model, view.text, target=view.target, top=max(view.top, _KEPT))
-    layers = [_layer(found, layer) for layer in view.layers] or None
+    layers = [found.layer(LayerId.parse(layer)).id for layer in view.layers] or None
     places = _places(found, view.word)
     if view.json is not None:
         write_json(_as_json(found, places, layers, view.top), view.json)
@@ -51,17 +51,12 @@ def show_fires(view: View) -> None:
     _print(found, places, layers, view)
 
 
-def _layer(found: Fires, name: str) -> LayerId:
-    stream, _, layer = name.rpartition(".")
-    return found.layer(LayerId(stream, int(layer))).id
-
-
 def _places(found: Fires, word: str | None) -> list[Place]:
     """What is to be shown: a title, a text, and which of its tokens."""
     if word is None:
         return [("", side, range(len(side.tokens))) for side in found.sides]
     return [
-        (place.note or "", place.side, range(place.first, place.last))
+        (place.note or "", place.side, range(place.word.first, place.word.last))
         for place in found.places(word)
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from headwise.cli.roles import Request
+from headwise.cli.roles.command import RolesRequest
 from headwise.names import ConfigError, TextError
 from headwise.see.probes import (
     BUILT_IN,
@@ -48,7 +48,7 @@ class Gathered:
     faults: tuple[str, ...]
 
 
-def gather(request: Request) -> Gathered:
+def gather(request: RolesRequest) -> Gathered:
     """Read the annotations.
 
     Raises:
@@ -92,7 +92,7 @@ def gather(request: Request) -> Gathered:
 
 
 def _texts(
-    request: Request, annotated: Sequence[str], once: bool
+    request: RolesRequest, annotated: Sequence[str], once: bool
 ) -> tuple[Callable[[], Iterator[str]], int | None]:
     """The annotated texts, then those of the files that are not among them; and how many."""
     corpus = request.corpus

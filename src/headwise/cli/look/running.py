@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from headwise.cli.output import as_json, write_json
+from headwise.cli.look.as_json import as_json, write_json
 from headwise.hub.load import Model, load
 from headwise.names import HeadId, LayerId, ModelError
 from headwise.see.circuits.norms import NORMS_SAY
@@ -111,8 +111,7 @@ def _chosen(record: Record, view: View) -> list[HeadId]:
     """The heads asked for by --head and --layer, each once; a wrong one is an error."""
     found = [HeadId.parse(head) for head in view.heads]
     for layer in view.layers:
-        stream, _, number = layer.rpartition(".")
-        held = record.layer(LayerId(stream, int(number)))
+        held = record.layer(LayerId.parse(layer))
         found.extend(held.id.head(h) for h in range(held.num_heads))
     for id in found:
         record.layer_of(id)

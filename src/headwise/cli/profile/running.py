@@ -6,22 +6,21 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import torch
 import xarray as xr
 
 from headwise import __version__
-from headwise.cli.keeping import Keeper, say
-from headwise.cli.profile import Request
+from headwise.cli.printing import say
+from headwise.cli.profile.command import ProfileRequest
+from headwise.cli.profile.keeping import Keeper
 from headwise.cli.progress import RunProgress
+from headwise.cli.reading import begun, out_of_memory, reading_model
 from headwise.cli.stopping import Stopping
 from headwise.core import kernel
-from headwise.hub.catalogue import CATALOGUE
-from headwise.hub.load import load
-from headwise.names import HeadwiseError, ModelError, OutputError, TextError
-from headwise.see.probes import BUILT_IN, Probe, named
+from headwise.names import ConfigError, HeadwiseError, ModelError, OutputError, TextError
+from headwise.see.probes import BUILT_IN, ON_REPEATED, Probe, named
 from headwise.see.profile.partial import (
     OtherTextsError,
     Partial,
@@ -35,7 +34,6 @@ from headwise.see.profile.running import Run, Word, united
 from headwise.see.profile.together import LostError, Team, joined
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.packing import packed
-from headwise.see.texts.tokens import check_reads
 
 _FIRST = 10.0
 """Seconds until what is done is saved first."""
@@ -47,11 +45,10 @@ _LEAST_PAUSE = 30.0
 """A saving is followed by at least so many times what it took, so that it takes no more than 3 % of the time."""
 
 
-def run(request: Request) -> int:
+def run(request: ProfileRequest) -> int:
     """Profile, alone or as one of several processes; the exit code."""
-    probes = tuple(map(named, request.probes)) or BUILT_IN
-    texts = request.corpus.texts()
-    texts = chain([next(texts)], texts)  # an empty corpus is told before a model is loaded
+    probes = tuple(map(_of_texts, request.probes)) or BUILT_IN
+    texts = begun(request.corpus.texts())
     with joined() as team:
         session = _together(request, team, probes, texts)
         if session is None:
@@ -64,8 +61,19 @@ def run(request: Request) -> int:
             return 1  # the first process tells
 
 
+def _of_texts(name: str) -> Probe:
+    """The probe of this name; those of repeated random tokens are no probes of texts."""
+    probe = named(name)
+    if probe in ON_REPEATED:
+        raise ConfigError(
+            f"{name} is measured on random tokens, repeated, which `headwise roles` runs beside the texts: "
+            f"headwise roles FILES --probe {name}"
+        )
+    return probe
+
+
 def _together(
-    request: Request, team: Team, probes: tuple[Probe, ...], texts: Iterator[str]
+    request: ProfileRequest, team: Team, probes: tuple[Probe, ...], texts: Iterator[str]
 ) -> Session | None:
     """The session, once all processes have theirs; None where one failed, which the first tells."""
     if team.size == 1:
@@ -104,19 +112,21 @@ class Session:
     """
 
     def __init__(
-        self, request: Request, team: Team, probes: tuple[Probe, ...], texts: Iterator[str]
+        self,
+        request: ProfileRequest,
+        team: Team,
+        probes: tuple[Probe, ...],
+        texts: Iterator[str],
     ) -> None:
         self.request, self.team, self.probes = request, team, probes
         self.leads = team.rank == 0
         self.keeper = Keeper(request)
-        known = CATALOGUE.get(request.model)
-        if known is not None:  # told before it is fetched
-            check_reads(request.model, known.reads, "profile")
-        self.model = load(request.model, request.device, request.dtype, quiet=not self.leads)
-        if request.targets is not None and not self.model.encoder_decoder:
-            raise TextError(
-                f"{self.model.name} reads one text and writes no other; leave --target out"
-            )
+        self.model = reading_model(
+            request,
+            call="profile",
+            targets=None if request.targets is None else "--target",
+            quiet=not self.leads,
+        )
         self.made_with = self._made_with()
         self.profiler = Profiler(
             self.model, probes=self.probes, pool=request.pool, context=request.context
@@ -136,8 +146,7 @@ class Session:
         Raises:
             HeadwiseError: what stopped it; what was done before is kept.
         """
-        says = "headwise: stopping after the batch that runs; Ctrl-C again stops at once"
-        with Stopping(says if self.leads else "") as self.stopping:
+        with Stopping() if self.leads else Stopping("") as self.stopping:
             with self._progress() as self.progress:
                 ended, problem = self._through()
             return self._end(ended, problem)
@@ -154,8 +163,7 @@ class Session:
         except (LostError, OtherTextsError):  # what was saved before stays as it is
             raise
         except torch.OutOfMemoryError as error:
-            line = str(error).strip().partition("\n")[0]
-            return False, ModelError(f"{line}; a smaller --context or --dtype bfloat16 needs less")
+            return False, out_of_memory(error)
         except Exception as error:
             return False, self._fault() or error
         fault = self._fault()

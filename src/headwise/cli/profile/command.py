@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from headwise.cli.options import corpus_options, device_options, model_option, once, probe_option
-from headwise.names import OutputError
+from headwise.cli.options import (
+    check_out,
+    corpora,
+    corpus_options,
+    device_options,
+    files_argument,
+    model_option,
+    out_option,
+    probe_option,
+)
 from headwise.see.texts.corpus import Corpus
 
 
 @dataclass(frozen=True)
-class Request:
+class ProfileRequest:
     """What was asked for on the command line."""
 
     corpus: Corpus
@@ -29,17 +36,10 @@ class Request:
     dtype: str | None
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.command(short_help="What every head does over a corpus.")
+@files_argument()
 @model_option
-@click.option(
-    "-o",
-    "--out",
-    multiple=True,
-    callback=once,
-    type=click.Path(path_type=Path),
-    help="Write the results: .nc (everything), .json, .csv or .parquet (one row per head).",
-)
+@out_option("Write the results: .nc (everything), .json, .csv or .parquet (one row per head).")
 @corpus_options
 @probe_option
 @click.option(
@@ -82,34 +82,23 @@ def profile(
     headwise profile corpus.jsonl --field body -o heads.nc
     headwise profile en_pud.conllu --probe previous --probe induction -o heads.csv
     """
-    corpus = Corpus(files, lines, field, limit)
-    targets = None if target is None else Corpus((target,), lines, field, limit)
-    for one in (corpus, targets):
-        if one is not None:
-            one.check()
-    request = Request(corpus, targets, model, probes, context, pool, out, resume, device, dtype)
-    _check_out(request)
-    from headwise.cli.profiling import run
+    corpus, targets = corpora(files, lines, field, limit, target)
+    request = ProfileRequest(
+        corpus, targets, model, probes, context, pool, out, resume, device, dtype
+    )
+    _check(request)
+    from headwise.cli.profile.running import run
 
     return run(request)
 
 
-def _check_out(request: Request) -> None:
-    """Refuse a result that cannot be written before a model is loaded."""
+def _check(request: ProfileRequest) -> None:
+    """Refuse what cannot be read or written before a model is loaded."""
+    from headwise.see.profile.files import KINDS
     from headwise.see.profile.together import several
 
     if several() and any(str(path) == "-" for path in request.corpus.files):
         raise click.UsageError("several processes cannot share the standard input; give files")
-    if request.out is None:
-        if request.resume:
-            raise click.UsageError("--resume goes with -o, the result of the run to go on with")
-        if sys.__stdout__ is None:
-            raise OutputError(
-                "the table cannot be written: the standard output is closed; give -o FILE"
-            )
-        return
-    from headwise.files import check_writable
-    from headwise.see.profile.files import check_kind
-
-    check_kind(request.out)
-    check_writable(request.out, "the profile")
+    if request.resume and request.out is None:
+        raise click.UsageError("--resume goes with -o, the result of the run to go on with")
+    check_out(request.out, KINDS, "the profile")

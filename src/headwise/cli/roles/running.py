@@ -8,21 +8,20 @@ import xarray as xr
 from rich.console import Console
 from rich.text import Text
 
-from headwise.cli.gathering import Gathered, gather
-from headwise.cli.keeping import counted, print_out, say, stacks_of
-from headwise.cli.measuring import Measuring
-from headwise.cli.roles import Request
+from headwise.cli.printing import counted, print_out, say, stacks_of
+from headwise.cli.reading import begun, reading_model
+from headwise.cli.roles.command import RolesRequest
+from headwise.cli.roles.gathering import Gathered, gather
+from headwise.cli.roles.measuring import Measuring
 from headwise.cli.stopping import Stopping
-from headwise.hub.catalogue import CATALOGUE
-from headwise.hub.load import Model, load
-from headwise.names import HeadId, OutputError, TextError
+from headwise.hub.load import Model
+from headwise.names import ConfigError, HeadId, OutputError
 from headwise.see.probes import Probe
 from headwise.see.roles.claims import roles as judge
 from headwise.see.roles.examples import Example, Finder
 from headwise.see.roles.files import save_roles
 from headwise.see.roles.role import Roles
 from headwise.see.texts.packing import packed
-from headwise.see.texts.tokens import check_reads
 from headwise.show.cells import flow, print_lines
 from headwise.show.grid import grid_of_roles
 from headwise.show.terminal import head_grid, stack_words
@@ -35,20 +34,23 @@ _EXAMPLES = 3
 """Of how many of a head's roles examples are looked for."""
 
 
-def run(request: Request) -> int:
+def run(request: RolesRequest) -> int:
     """Measure every probe, and say what the heads are; the exit code."""
     gathered = gather(request)
     _tell(gathered)
-    first = next(gathered.texts())  # an empty corpus is told before a model is loaded
-    model = _load(request, gathered)
+    first = next(begun(gathered.texts()))
+    model = reading_model(
+        request,
+        call="roles",
+        targets=None if gathered.targets is None else "--target or --align",
+    )
     if request.head is not None:
         _check_head(model, HeadId.parse(request.head), first, request.context)
-    says = "headwise: stopping after the batch that runs; Ctrl-C again stops at once"
-    with Stopping(says) as stop:
+    with Stopping() as stop:
         measuring = Measuring(model, request, gathered, stop)
         profile = measuring.profile()
         repeated = measuring.repeated()
-        found = judge([profile] if repeated is None else [profile, repeated])
+        found = _judged(measuring, profile, repeated)
         examples = _examples(measuring, found)
     notes = [*measuring.notes, *found.notes]
     _save(request, found, profile)
@@ -76,22 +78,24 @@ def _tell(gathered: Gathered) -> None:
         say(f"headwise: {len(gathered.faults) - _FAULTS} more are left out")
 
 
-def _load(request: Request, gathered: Gathered) -> Model:
-    known = CATALOGUE.get(request.model)
-    if known is not None:  # told before it is fetched
-        check_reads(request.model, known.reads, "profile")
-    model = load(request.model, request.device, request.dtype)
-    if gathered.targets is not None and not model.encoder_decoder:
-        raise TextError(
-            f"{model.name} reads one text and writes no other; leave --target or --align out"
-        )
-    return model
+def _judged(measuring: Measuring, profile: xr.Dataset, repeated: xr.Dataset | None) -> Roles:
+    """What the heads are by all that was measured.
+
+    Raises:
+        ConfigError: only probes of random tokens were asked for, and those could not be run.
+    """
+    tables = [profile] if measuring.gathered.probes else []
+    tables += [] if repeated is None else [repeated]
+    if not tables:
+        why = measuring.notes or ["stopped before the random tokens were run"]
+        raise ConfigError(f"{why[0]}; nothing else was asked for")
+    return judge(tables)
 
 
 def _check_head(model: Model, head: HeadId, text: str, context: int | None) -> None:
     """Refuse a head that the model has not, before it reads everything: on the start of a text."""
     finder = Finder(model, head, [None], 1)
-    finder.add(next(packed(model, [text[:200]], context=context)))
+    finder.add(next(packed(model, [text[:200]], context=context, call="roles")))
 
 
 def _examples(measuring: Measuring, found: Roles) -> dict[str, list[Example]]:
@@ -108,7 +112,7 @@ def _examples(measuring: Measuring, found: Roles) -> dict[str, list[Example]]:
     return {name: examples for name, examples in held if examples}
 
 
-def _save(request: Request, found: Roles, profile: xr.Dataset) -> None:
+def _save(request: RolesRequest, found: Roles, profile: xr.Dataset) -> None:
     """Write the table; where it cannot be, what was found is shown first."""
     if request.out is None:
         return
@@ -120,7 +124,7 @@ def _save(request: Request, found: Roles, profile: xr.Dataset) -> None:
 
 
 def _print(
-    request: Request,
+    request: RolesRequest,
     found: Roles,
     profile: xr.Dataset,
     repeated: xr.Dataset | None,

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 import torch
 import xarray as xr
 
-from headwise.cli.gathering import Gathered
 from headwise.cli.progress import RunProgress
-from headwise.cli.roles import Request
+from headwise.cli.reading import out_of_memory
+from headwise.cli.roles.command import RolesRequest
+from headwise.cli.roles.gathering import Gathered
 from headwise.cli.stopping import Stopping
 from headwise.hub.load import Model
 from headwise.names import ModelError, TextError
@@ -43,7 +44,9 @@ class Measuring:
         notes: a line for each pass that was left out.
     """
 
-    def __init__(self, model: Model, request: Request, gathered: Gathered, stop: Stopping) -> None:
+    def __init__(
+        self, model: Model, request: RolesRequest, gathered: Gathered, stop: Stopping
+    ) -> None:
         self.model, self.request, self.gathered, self.stop = model, request, gathered, stop
         self.speed = 0.0
         self.notes: list[str] = []
@@ -94,10 +97,7 @@ class Measuring:
                 try:
                     add(batch)
                 except torch.OutOfMemoryError as error:
-                    line = str(error).strip().partition("\n")[0]
-                    raise ModelError(
-                        f"{line}; a smaller --context or --dtype bfloat16 needs less"
-                    ) from None
+                    raise out_of_memory(error) from None
                 texts = batch.size if batch.begun is None else batch.begun
                 progress.add(texts, batch.tokens or 0, texts)
                 if self.stop.asked:
@@ -111,6 +111,7 @@ class Measuring:
             self.gathered.texts(),
             targets=None if targets is None else targets(),
             context=self.request.context,
+            call="roles",
         )
 
     def _profiler(self, probes: tuple[Probe, ...]) -> Profiler:

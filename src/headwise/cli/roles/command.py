@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,22 +9,24 @@ import click
 
 from headwise.cli.options import (
     check_id,
-    check_pictures,
+    check_out,
+    checked_pictures,
+    corpora,
     corpus_options,
     device_options,
+    files_argument,
     model_option,
-    once,
+    out_option,
     picture_options,
     probe_option,
 )
-from headwise.names import OutputError
 from headwise.see.texts.corpus import Corpus
 
 _ANNOTATED = click.Path(path_type=Path)
 
 
 @dataclass(frozen=True)
-class Request:
+class RolesRequest:
     """What was asked for on the command line."""
 
     corpus: Corpus
@@ -44,8 +45,8 @@ class Request:
     dtype: str | None
 
 
-@click.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+@click.command(short_help="What each head is, with the evidence for it.")
+@files_argument(required=False)
 @model_option
 @click.option(
     "--conllu", multiple=True, type=_ANNOTATED, metavar="FILE", help="Relations of a treebank."
@@ -73,13 +74,8 @@ class Request:
     help="How many heads of each role, or examples of the head, to show.",
 )
 @corpus_options
-@click.option(
-    "-o",
-    "--out",
-    multiple=True,
-    callback=once,
-    type=click.Path(path_type=Path),
-    help="Write a table: .csv (each head and probe), .json, .md (the best head of each) or .nc (all).",
+@out_option(
+    "Write a table: .csv (each head and probe), .json, .md (the best head of each) or .nc (all)."
 )
 @picture_options("the grid of heads by role")
 @device_options
@@ -119,17 +115,16 @@ def roles(
     _check(files, conllu, coref, align, target)
     if head is not None:
         check_id(head, parts=2, example="18.6")
-    _check_results(out, png, svg)
-    corpus = Corpus(files, lines, field, limit)
-    targets = None if target is None else Corpus((target,), lines, field, limit)
-    for one in (corpus, targets, Corpus((*conllu, *coref, *((align,) if align else ())))):
-        if one is not None:
-            one.check()
-    pictures = tuple(path for path in (png, svg) if path is not None)
-    from headwise.cli.judging import run
+    from headwise.see.roles.files import KINDS
+
+    pictures = checked_pictures(png, svg)
+    check_out(out, KINDS, "the table of roles")
+    corpus, targets = corpora(files, lines, field, limit, target)
+    Corpus((*conllu, *coref, *((align,) if align else ()))).check()
+    from headwise.cli.roles.running import run
 
     return run(
-        Request(
+        RolesRequest(
             corpus=corpus,
             conllu=conllu,
             coref=coref,
@@ -166,19 +161,3 @@ def _check(
         )
     if target and (conllu or coref):
         raise click.UsageError("--target goes with FILES alone: each text needs one")
-
-
-def _check_results(out: Path | None, png: Path | None, svg: Path | None) -> None:
-    """Refuse a result that cannot be written before a model is loaded."""
-    check_pictures(png, svg)
-    if sys.__stdout__ is None and out is None:
-        raise OutputError(
-            "the table cannot be written: the standard output is closed; give -o FILE"
-        )
-    if out is None:
-        return
-    from headwise.files import check_writable
-    from headwise.see.roles.files import check_kind
-
-    check_kind(out)
-    check_writable(out, "the table of roles")

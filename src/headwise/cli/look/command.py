@@ -9,7 +9,7 @@ import click
 
 from headwise.cli.options import (
     check_id,
-    check_pictures,
+    checked_pictures,
     device_options,
     model_option,
     picture_options,
@@ -18,7 +18,7 @@ from headwise.files import check_writable
 from headwise.names import OutputError, TextError
 
 
-@click.command()
+@click.command(short_help="Who looks at whom in a sentence, in every head.")
 @click.argument("text", required=False)
 @click.option(
     "-f",
@@ -112,17 +112,18 @@ def look(
     headwise look --file story.txt --model gpt2 --json -
     """
     if ffn:
-        _check_ffn(heads, by_words, renormalise, top, png, svg)
+        _check_ffn(heads, by_words, norms, renormalise, top, png, svg)
     if renormalise and word is None:
         raise click.UsageError("--renormalise goes with --word")
     for head in heads:
         check_id(head, parts=2, example="18.6")
     for layer in layers:
         check_id(layer, parts=1, example="18")
-    _check_results(png, svg, json_)
+    pictures = checked_pictures(png, svg)
+    _check_json(json_)
     given = _read(text, file)
-    from headwise.cli.firing import show_fires
-    from headwise.cli.view import View, show
+    from headwise.cli.look.neurons import show_fires
+    from headwise.cli.look.running import View, show
 
     (show_fires if ffn else show)(
         View(
@@ -136,7 +137,7 @@ def look(
             renormalise=renormalise,
             top=top,
             target=target,
-            pictures=tuple(path for path in (png, svg) if path is not None),
+            pictures=pictures,
             json=json_,
             device=device,
             dtype=dtype,
@@ -147,13 +148,14 @@ def look(
 def _check_ffn(
     heads: tuple[str, ...],
     by_words: bool,
+    norms: bool,
     renormalise: bool,
     top: int,
     png: Path | None,
     svg: Path | None,
 ) -> None:
     """Refuse what is of heads alone."""
-    given = {"--head": heads, "--words": by_words, "--renormalise": renormalise}
+    given = {"--head": heads, "--words": by_words, "--norms": norms, "--renormalise": renormalise}
     given |= {"--png": png, "--svg": svg}
     for name, value in given.items():
         if value:
@@ -162,9 +164,8 @@ def _check_ffn(
         raise click.UsageError("--ffn shows neurons at each token; give --top from 1")
 
 
-def _check_results(png: Path | None, svg: Path | None, json_: Path | None) -> None:
+def _check_json(json_: Path | None) -> None:
     """Refuse a path that cannot be written before a model is loaded."""
-    check_pictures(png, svg)
     if json_ is not None and str(json_) != "-":
         check_writable(json_, "the JSON")
     elif json_ is not None and sys.__stdout__ is None:

@@ -1,32 +1,25 @@
-"""What a profile leaves: its result, the rest of a run that was stopped beside it, and lines that say so."""
+"""What a profile leaves: its result, the rest of a run that was stopped beside it, and words that say so."""
 
 from __future__ import annotations
 
-import os
 import stat
-import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import xarray as xr
 from rich.console import Console
 
-from headwise.cli.profile import Request
+from headwise.cli.printing import counted, print_out, stacks_of, without
+from headwise.cli.profile.command import ProfileRequest
 from headwise.names import OutputError
 from headwise.see.profile.files import left_out, save_profile
 from headwise.see.profile.partial import Partial, load_partial, partial_of, save_partial
 from headwise.see.profile.striking import striking
-from headwise.show.terminal import Stack, stack_words
+from headwise.show.terminal import stack_words
 from headwise.show.terminal_profile import profile_table
 
-__all__ = ["Keeper", "counted", "print_out", "say", "stacks_of"]
-
-
-def say(line: str) -> None:
-    """A line on stderr."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
+__all__ = ["Keeper"]
 
 
 class Keeper:
@@ -43,7 +36,7 @@ class Keeper:
         ModelError: an earlier run's rest is there, and not to be gone on with.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProfileRequest) -> None:
         self.out = request.out
         self.sidecar = _sidecar(self.out)
         self.found: Partial | None = None
@@ -140,17 +133,7 @@ class Keeper:
         """What was written, and what the file has no place for."""
         if self.out is None:
             return ""
-        left = left_out(profile, self.out)
-        without = f" (without {', '.join(left)}: those are in .nc and .json)" if left else ""
-        return f"; wrote {self.out}{without}"
-
-
-def counted(profile: xr.Dataset) -> str:
-    """How many texts and tokens a profile is of."""
-    texts, tokens = profile.attrs["texts"], profile.attrs["tokens"]
-    pieces = profile.attrs.get("pieces", texts)
-    cut = f" in {pieces:,} pieces" if pieces != texts else ""
-    return f"{texts:,} text{'' if texts == 1 else 's'}{cut}, {tokens:,} tokens"
+        return f"; wrote {self.out}{without(left_out(profile, self.out))}"
 
 
 def show(profile: xr.Dataset, saved: Path | None = None) -> None:
@@ -164,42 +147,6 @@ def show(profile: xr.Dataset, saved: Path | None = None) -> None:
         console.print(profile_table(striking(profile), width=console.width, colour=colour))
 
     print_out(table, saved)
-
-
-def print_out(show: Callable[[Console, bool], None], saved: Path | None = None) -> None:
-    """A table on the terminal.
-
-    Args:
-        show: prints it to the console it is given, in colour or not.
-        saved: where it is saved, so that the table may be left unread, as by `| head`.
-
-    Raises:
-        OutputError: the table cannot be written.
-    """
-    console = Console(highlight=False)
-    colour = console.is_terminal and not console.no_color
-    try:
-        with console.capture() as capture:  # rich itself ends the process where a pipe was closed
-            show(console, colour)
-        sys.stdout.write(capture.get())
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the buffer holds
-        if saved is not None and isinstance(error, BrokenPipeError):
-            return
-        where = "with -o a file would hold the profile" if saved is None else f"{saved} is whole"
-        raise OutputError(
-            f"the table cannot be written: {error.strerror or error}; {where}"
-        ) from None
-
-
-def stacks_of(profile: xr.Dataset) -> list[Stack]:
-    """The stacks of attention layers of a profile's model."""
-    rows: dict[str, list[list[int]]] = {}
-    for layer, groups in zip(profile["layer"].values, profile["kv_group"].values, strict=True):
-        stream = str(layer).rpartition(".")[0]
-        rows.setdefault(stream, []).append([int(group) for group in groups if group >= 0])
-    return [Stack(s, len(r), len(r[0]), len(set(r[0]))) for s, r in rows.items()]
 
 
 def _sidecar(out: Path | None) -> Path | None:

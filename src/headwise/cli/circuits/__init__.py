@@ -1,0 +1,1 @@
+"""`headwise circuits`: `command` reads the arguments, `running` does what they ask."""

@@ -1,0 +1,1 @@
+"""`headwise clusters`: `command` reads the arguments, `running` does what they ask."""

@@ -1,0 +1,1 @@
+"""`headwise look`: `command` reads the arguments, `running` does what they ask."""

@@ -1,0 +1,1 @@
+"""`headwise neurons`: `command` reads the arguments, `running` does what they ask."""

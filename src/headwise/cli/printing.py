@@ -1,0 +1,70 @@
+"""What every command prints alike: tables on the standard output, lines on stderr, what was read and written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import xarray as xr
+from rich.console import Console
+
+from headwise.names import OutputError
+from headwise.show.terminal import Stack
+
+__all__ = ["counted", "print_out", "say", "stacks_of", "without"]
+
+
+def say(line: str) -> None:
+    """A line on stderr."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
+
+
+def counted(profile: xr.Dataset) -> str:
+    """How many texts and tokens a profile is of."""
+    texts, tokens = profile.attrs["texts"], profile.attrs["tokens"]
+    pieces = profile.attrs.get("pieces", texts)
+    cut = f" in {pieces:,} pieces" if pieces != texts else ""
+    return f"{texts:,} text{'' if texts == 1 else 's'}{cut}, {tokens:,} tokens"
+
+
+def without(left: list[str]) -> str:
+    """Which variables a file has no place for, in words."""
+    return f" (without {', '.join(left)}: those are in .nc and .json)" if left else ""
+
+
+def print_out(show: Callable[[Console, bool], None], saved: Path | None = None) -> None:
+    """A table on the terminal.
+
+    Args:
+        show: prints it to the console it is given, in colour or not.
+        saved: where it is saved, so that the table may be left unread, as by `| head`.
+
+    Raises:
+        OutputError: the table cannot be written.
+    """
+    console = Console(highlight=False)
+    colour = console.is_terminal and not console.no_color
+    try:
+        with console.capture() as capture:  # rich itself ends the process where a pipe was closed
+            show(console, colour)
+        sys.stdout.write(capture.get())
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the buffer holds
+        if saved is not None and isinstance(error, BrokenPipeError):
+            return
+        where = "with -o a file would hold it" if saved is None else f"{saved} is whole"
+        raise OutputError(
+            f"the table cannot be written: {error.strerror or error}; {where}"
+        ) from None
+
+
+def stacks_of(profile: xr.Dataset) -> list[Stack]:
+    """The stacks of attention layers of a profile's model."""
+    rows: dict[str, list[list[int]]] = {}
+    for layer, groups in zip(profile["layer"].values, profile["kv_group"].values, strict=True):
+        stream = str(layer).rpartition(".")[0]
+        rows.setdefault(stream, []).append([int(group) for group in groups if group >= 0])
+    return [Stack(s, len(r), len(r[0]), len(set(r[0]))) for s, r in rows.items()]

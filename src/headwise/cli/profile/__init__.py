@@ -1,0 +1,1 @@
+"""`headwise profile`: `command` reads the arguments, `running` does what they ask."""

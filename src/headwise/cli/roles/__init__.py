@@ -1,0 +1,1 @@
+"""`headwise roles`: `command` reads the arguments, `running` does what they ask."""
