@@ -61,7 +61,7 @@ class Voice:
         self.library.espeak_SetVoiceByName(name.encode())
         self.library.espeak_SetParameter(1, pace, 0)
         self._heard: list[np.ndarray] = []
-        self._begins: list[tuple[int, int, float]] = []
+        self._begins: list[tuple[int, float]] = []
         self._callback = _CALLBACK(self._hear)
         self.library.espeak_SetSynthCallback(self._callback)
 
@@ -73,19 +73,16 @@ class Voice:
         self.library.espeak_Synchronize()
         whole = np.concatenate(self._heard).astype(np.float32) / 32768
         samples = resample_poly(whole, RATE, self.rate).astype(np.float32)
-        after = [
-            *((start, begin) for start, _, begin in self._begins[1:]),
-            (len(text), len(whole) / self.rate),
-        ]
+        first: dict[int, float] = {}  # what begins at one place ("1990s") is read as several words
+        for start, begin in self._begins:
+            first.setdefault(start, begin)
+        starts = [*sorted(first), len(text)]
+        begins = [*(first[start] for start in starts[:-1]), len(whole) / self.rate]
         words = tuple(
-            (
-                start,
-                start + len(text[start:stop].rstrip(" ,;:.!?")),
-                begin,
-                end,
-            )  # "did not" is read as one
-            for (start, _, begin), (stop, end) in zip(self._begins, after, strict=True)
+            (start, start + len(text[start:stop].rstrip(' ,;:.!?”"')), begin, end)
+            for start, stop, begin, end in zip(starts, starts[1:], begins, begins[1:], strict=False)
         )
+        words = tuple(word for word in words if word[1] > word[0] and word[3] > word[2])
         return Spoken(text, samples, words)
 
     def _hear(
@@ -98,6 +95,6 @@ class Voice:
             event = events[i]
             if event.type == _WORD:
                 at = event.text_position - 1
-                self._begins.append((at, event.length, event.audio_position / 1000))
+                self._begins.append((at, event.audio_position / 1000))
             i += 1
         return 0
