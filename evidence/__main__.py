@@ -48,16 +48,17 @@ def repeated(model: hw.Model) -> xr.Dataset:
     return hw.profile(model, rows, probes=hw.probes.ON_REPEATED, pool=0)
 
 
-def coreference(name: str) -> Study:
-    """The pronouns of GAP: among all words, and of the two names alone."""
+def coreference(name: str, most: int | None = None) -> Study:
+    """The pronouns of GAP, in all texts or the first ones: among all words, and of the two names alone."""
 
     def study(folder: Path) -> tuple[hw.Roles, str]:
         model, gap = hw.load(name), hw.probes.mentions(folder / "gap-development.tsv")
         probes = [hw.probes.coreference(gap), hw.probes.coreference(gap, candidates=True)]
-        table = hw.profile(model, gap.texts, probes=probes, pool=0)
+        texts = gap.texts[:most]
+        table = hw.profile(model, texts, probes=probes, pool=0)
         return hw.roles(
             table
-        ), f"{len(gap.texts):,} texts, {gap.cases:,} of them with a name that corefers."
+        ), f"{len(texts):,} of {len(gap.texts):,} texts; {gap.cases:,} have a name that corefers."
 
     return study
 
@@ -113,7 +114,7 @@ STUDIES: Mapping[str, Study] = {
     "smollm2-en": syntax("smollm2", "en_pud.conllu"),
     "minilm-en": syntax("minilm", "en_pud.conllu"),
     "e5-small-zh": syntax("e5-small", "zh_pud.conllu"),
-    "smollm2-gap": coreference("smollm2"),
+    "smollm2-gap": coreference("smollm2", 600),
     "minilm-gap": coreference("minilm"),
     "whisper-tiny-en-speech": alignment("whisper-tiny-en", "en_pud.conllu"),
 }
