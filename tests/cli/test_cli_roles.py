@@ -168,6 +168,7 @@ def test_chinese(cli: Cli, folder: Path, tmp_path: Path) -> None:
 def test_a_single_text_is_too_few(cli: Cli, folder: Path, story: Path) -> None:
     answer = cli("roles", story, "-m", folder)
     assert answer.code == 0
+    assert "\n1 text, " in answer.out
     told = "no role is claimed; give more texts (--lines reads each line of a file as one)"
     assert told in " ".join(answer.out.split())
 

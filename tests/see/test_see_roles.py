@@ -160,6 +160,14 @@ def test_tables_that_do_not_go_together_are_refused() -> None:
         hw.roles(one, level=1.5)
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"roles takes tables from profile.*; came int"):
+        hw.roles(5)
+    with pytest.raises(ConfigError, match=r"; came str"):
+        hw.roles(["a.nc"])
+
+
 def test_too_few_texts_are_said_in_one_line() -> None:
     few = {"mass": one_head(0.9), "texts": 4, "mass_error": np.nan}
     found = hw.roles(evidence({"p": few, "previous": {}}))

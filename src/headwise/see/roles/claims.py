@@ -8,7 +8,7 @@ where they beat it on one half of the texts, and judged on the other alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,8 @@ def roles(
         ConfigError: no table, one that is no profile or holds no probe, one probe in two of them, or a level or
             least that is no share.
     """
-    tables = [table] if isinstance(table, xr.Dataset) else list(table)
+    many = isinstance(table, Iterable) and not isinstance(table, xr.Dataset)
+    tables: list[Any] = list(table) if many else [table]
     _check(tables, level, least)
     joined = xr.concat([_evidence(one) for one in tables], "probe", combine_attrs="drop")
     judged = _judged(joined, level, least)
