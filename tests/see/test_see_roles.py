@@ -240,7 +240,7 @@ def test_why_a_probe_has_no_role() -> None:
         "few": "too few texts to say",
         "below": "no head beats its baseline in the choosing half",
         "unsure": "none beyond chance with all 3 tried",
-        "slight": "none goes 0.1 of the way from its baseline to 1",
+        "slight": "none that is surely above its baseline goes 0.1 of the way from there to 1",
         "clear": "",
         "none": "",
     }
@@ -299,7 +299,7 @@ def test_files(tmp_path) -> None:
     assert "- previous: a\\|b" in lines
     told = as_markdown(found)
     assert "Pairs of probe and head tried: 1, level 0.05" in told
-    assert "choosing half: 40, in the reporting half: 40" in told
+    assert "with a case: up to 40 in the choosing half, up to 40 in the reporting half" in told
     with pytest.raises(OutputError, match=r"must end in one of \.csv, \.json, \.md, \.nc"):
         found.save(tmp_path / "r.xls")
     with pytest.raises(ModelError, match=r"r\.csv cannot be read as roles in netCDF"):

@@ -101,7 +101,10 @@ def test_the_table_says_baseline_cases_and_claims(roles: hw.Roles) -> None:
     assert "no head beats its baseline in the choosing half" in part
     assert shown.count("no head beats its baseline") == 1
     assert f"{roles.tried} pairs of probe and head tried" in shown
-    assert "order on one half of the texts (40), all numbers from the other (40)" in shown
+    assert (
+        "order on one half of the texts (up to 40 with a case), all numbers from the other (up to 40)"
+        in shown
+    )
     assert "sure ." not in shown  # of a role, or below the baseline
 
 
@@ -115,6 +118,7 @@ def test_what_seems_a_role_and_is_none_shows_what_is_sure() -> None:
     sure = f"{found.best('p')[0].sure:.2f}".lstrip("0")
     assert re.search(rf"0\.0 \.50 \[\.30, \.70\] sure {re.escape(sure)}", shown)
     assert ", 1 case in 40 texts" in shown
+    assert "(up to 1 with a case), all numbers from the other (up to 40)" in shown
 
 
 def test_a_title_has_no_gaps(roles: hw.Roles) -> None:

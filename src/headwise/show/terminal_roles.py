@@ -68,7 +68,7 @@ def _rule(roles: Roles) -> str:
         "score [95 % interval], * a role: better than the baseline beyond chance, "
         f"{_count(roles.tried, 'pair')} of probe and head tried, so that sure, the low end of the interval "
         "widened for them, is above it; heads chosen and put in order on one half of the texts "
-        f"({halves[0]:,}), all numbers from the other ({halves[1]:,})"
+        f"(up to {halves[0]:,} with a case), all numbers from the other (up to {halves[1]:,})"
     )
 
 

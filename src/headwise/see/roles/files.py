@@ -138,8 +138,8 @@ def _said(attrs: Mapping[str, Any]) -> str:
     """How the halves and the column `sure` are to be read."""
     chosen, reported = attrs["halves"][0]
     return (
-        f"Texts in the choosing half: {chosen:,}, in the reporting half: {reported:,}. `sure` is the low end "
-        "of the interval widened for all that were tried."
+        f"Texts with a case: up to {chosen:,} in the choosing half, up to {reported:,} in the reporting half. "
+        "`sure` is the low end of the interval widened for all that were tried."
     )
 
 

@@ -29,5 +29,5 @@ def why_none(roles: Roles, probe: str, stream: str) -> str:
         return "no head beats its baseline in the choosing half"
     if (held["tested"] & (held["sure"] > held["baseline"])).any():
         least = roles.evidence.attrs["least"]
-        return f"none goes {least:g} of the way from its baseline to 1"
+        return f"none that is surely above its baseline goes {least:g} of the way from there to 1"
     return f"none beyond chance with all {roles.tried:,} tried"
