@@ -56,3 +56,10 @@ def test_with_a_terminal_a_bar(
     assert out == ""
     assert "3 texts (75%), 30 tokens, " in err
     assert "━" in err
+
+
+def test_one_text_is_one(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setattr(progress, "_EVERY", -1.0)
+    with RunProgress(1, 0, 0, True) as shown:
+        shown.add(1, 30, 1)
+    assert capsys.readouterr().err.startswith("1 text (100%), 30 tokens, ")

@@ -65,7 +65,7 @@ def test_what_is_shown(cli: Cli, folder: Path, story: Path) -> None:
     assert "induction_random: the token after the last earlier occurrence" in shown
     assert "pairs of probe and head tried" in shown
     assert "kv: heads between bars share keys and values" in shown
-    assert "next: what they name lies ahead, where this model may not look" in shown
+    assert "next: what is named lies ahead, where this model may not look" in shown
     assert "recomputed head outputs within" in answer.err
 
 
@@ -95,6 +95,33 @@ def test_the_same_text_is_run_once(cli: Cli, folder: Path, trees: Path, tmp_path
     twice = cli("roles", trees, "--conllu", trees, "--conllu", trees, "-m", folder, "--limit", "9")
     assert "9 texts" in twice.out
     assert "obj_to_head" in twice.out
+    assert "obj in trees.conllu: the dependent looks" in " ".join(twice.out.split())
+
+
+def test_a_limit_counts_for_each_source(
+    cli: Cli, folder: Path, trees: Path, tmp_path: Path
+) -> None:
+    """Four sentences, three texts with coreference, two lines: none keeps another from being read."""
+    coref, more, out = tmp_path / "c.jsonl", tmp_path / "more.txt", tmp_path / "r.nc"
+    entry = '{{"text": "{0} saw {0}.", "clusters": [[[0, 3], [8, 11]]]}}'
+    coref.write_text("\n".join(entry.format(name) for name in NAMES), encoding="utf-8")
+    more.write_text("Ann saw it.\nSomeone else.\nMore.\nAnd more.\n", encoding="utf-8")
+    arguments = ("--lines", "--conllu", trees, "--coref", coref, "-m", folder, "-o", out)
+    answer = cli("roles", more, *arguments, "--limit", "4")
+    assert answer.code == 0, answer.err
+    assert "11 texts" in answer.out  # one of the lines is a sentence of the treebank
+    found = hw.load_roles(out).evidence
+    cases = found["cases"].sel(probe="coreference").values.max()
+    assert 0 < cases <= 4
+
+
+def test_two_treebanks_are_both_named(cli: Cli, folder: Path, trees: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.conllu"
+    other.write_text(trees.read_text(encoding="utf-8").replace("saw", "sees"), encoding="utf-8")
+    answer = cli("roles", "--conllu", trees, "--conllu", other, "-m", folder)
+    shown = " ".join(answer.out.split())
+    assert "32 texts" in shown
+    assert "obj in trees.conllu and obj in other.conllu: the dependent looks at its head;" in shown
 
 
 def test_probes_by_name(cli: Cli, folder: Path, trees: Path, tmp_path: Path) -> None:
@@ -104,7 +131,10 @@ def test_probes_by_name(cli: Cli, folder: Path, trees: Path, tmp_path: Path) -> 
     assert hw.load_roles(out).probes == ["obj_to_head", "obj_to_dependent", "induction_random"]
     answer = cli("roles", "--conllu", trees, "-m", folder, "--probe", "iobj")
     assert answer.code == 1
-    assert "there is no probe 'iobj' in what is read; there are previous" in answer.err
+    assert f"{trees}: no relation 'iobj' (it never occurs); there are: " in answer.err
+    assert "nsubj" in answer.err
+    assert "and other probes: previous, next" in answer.err
+    assert "nsubj_to" not in answer.err
 
 
 def test_all_of_one_head(cli: Cli, folder: Path, trees: Path) -> None:
@@ -123,7 +153,7 @@ def test_pictures(cli: Cli, folder: Path, story: Path, tmp_path: Path) -> None:
     png, svg = tmp_path / "r.png", tmp_path / "r.svg"
     answer = cli("roles", story, "--lines", "-m", folder, "--png", png, "--svg", svg)
     assert (answer.code, png.stat().st_size > 3000) == (0, True)
-    assert "the role of the head (heads)" in svg.read_text(encoding="utf-8")
+    assert "the role of the head; in brackets how many heads" in svg.read_text(encoding="utf-8")
 
 
 def test_chinese(cli: Cli, folder: Path, tmp_path: Path) -> None:
@@ -138,9 +168,24 @@ def test_chinese(cli: Cli, folder: Path, tmp_path: Path) -> None:
 def test_a_single_text_is_too_few(cli: Cli, folder: Path, story: Path) -> None:
     answer = cli("roles", story, "-m", folder)
     assert answer.code == 0
-    assert "fewer than 5 texts in a half, so no role is claimed; give more texts" in " ".join(
-        answer.out.split()
-    )
+    assert "\n1 text, " in answer.out
+    told = "no role is claimed; give more texts (--lines reads each line of a file as one)"
+    assert told in " ".join(answer.out.split())
+
+
+def test_lines_are_no_advice_to_a_treebank(cli: Cli, folder: Path, trees: Path) -> None:
+    answer = cli("roles", "--conllu", trees, "-m", folder, "--limit", "3")
+    shown = " ".join(answer.out.split())
+    assert "so no role is claimed; give more texts" in shown
+    assert "too few texts to say" in shown
+    assert "--lines" not in shown
+
+
+def test_a_long_text_is_soon_shown(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("one two three " * 1500, encoding="utf-8")
+    answer = cli("roles", path, "-m", folder, "--head", "1.0", "--context", "300")
+    assert (answer.code, "…" in answer.out) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +246,21 @@ def test_a_broken_tree_is_named_and_the_rest_used(cli: Cli, folder: Path, trees:
     assert "16 texts" in answer.out
 
 
+@pytest.mark.parametrize(
+    ("broken", "last"), [(7, ""), (41, "1 more is left out"), (43, "3 more are")]
+)
+def test_every_broken_tree_is_named(
+    cli: Cli, folder: Path, trees: Path, broken: int, last: str
+) -> None:
+    good = trees.read_text(encoding="utf-8")
+    trees.write_text(good + "1\tOne\t_\n\n" * broken, encoding="utf-8")
+    answer = cli("roles", "--conllu", trees, "-m", folder)
+    named = [line for line in answer.err.splitlines() if ", line " in line]
+    assert len(named) == min(broken, 40)
+    assert named[-1].startswith(f"headwise: {trees}, line {97 + 2 * (len(named) - 1)}: ")
+    assert (last in answer.err) if last else ("more" not in answer.err)
+
+
 def test_ctrl_c_shows_what_is_done(
     cli: Cli, folder: Path, story: Path, monkeypatch, tmp_path
 ) -> None:
@@ -224,5 +284,39 @@ def test_ctrl_c_shows_what_is_done(
     assert answer.code == 130
     assert "headwise: interrupted; " in answer.err
     assert f"are done and judged and in {out}" in answer.err
-    assert "| previous |" in out.read_text(encoding="utf-8")
+    written = out.read_text(encoding="utf-8")
+    assert "| previous |" in written
     assert "on each probe" in answer.out
+    shown = " ".join(answer.out.split())
+    for told in (
+        "interrupted: judged on the ",
+        "induction_random, same_token_random: left out, interrupted before the random tokens were run",
+        "interrupted before the strongest cases of 0.0 were looked for",
+    ):
+        assert (told in shown, told in written) == (True, True), told
+
+
+def test_ctrl_c_while_cases_are_looked_for(
+    cli: Cli, folder: Path, story: Path, monkeypatch, tmp_path
+) -> None:
+    import os
+    import signal
+
+    from headwise.see.roles.examples import Finder
+
+    add = Finder.add
+
+    def added(self: Finder, batch) -> None:
+        add(self, batch)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("headwise.cli.roles.running.Finder.add", added)
+    monkeypatch.setattr("headwise.cli.roles.running._check_head", lambda *_: None)
+    monkeypatch.setattr("headwise.see.texts.packing.MOST_TOKENS", 200)
+    out = tmp_path / "r.md"
+    answer = cli("roles", story, "--lines", "-m", folder, "-o", out, "--head", "0.0")
+    assert answer.code == 130
+    told = "those shown are of a part of the texts"
+    assert told in " ".join(answer.out.split())
+    assert told in out.read_text(encoding="utf-8")
+    assert "judged on the" not in answer.out

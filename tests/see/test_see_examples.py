@@ -137,14 +137,34 @@ def test_a_shared_layer_is_looked_at_in_the_run_that_was_asked_for() -> None:
         hw.examples(model, ids, "3.0")
 
 
-def test_cross_attention() -> None:
+def test_a_wrong_layer_is_told_all_there_are(bytes_model, two_stacks) -> None:
+    """Of a model whose layers are modules of their own no more than one runs under the tap."""
+    with pytest.raises(HeadError, match=r"no head 99\.9: the layers of .* are 0 to 1$"):
+        hw.examples(bytes_model, TEXTS, "99.9")
+    with pytest.raises(
+        HeadError,
+        match=r"no head 0\.1: the layers of .* are encoder\.0 to encoder\.1, decoder\.0 to decoder\.0, "
+        r"cross\.0 to cross\.0$",
+    ):
+        hw.examples(two_stacks, [{"input_ids": torch.tensor([[5, 6]])}], "0.1")
+    batch = {k: torch.tensor([[5, 6]]) for k in ("input_ids", "decoder_input_ids")}
+    with pytest.raises(HeadError, match=r"no head cross\.3\.1: the layers of .* are encoder\.0 to"):
+        hw.examples(two_stacks, [batch], "cross.3.1")
+
+
+@pytest.fixture
+def two_stacks() -> hw.Model:
+    return bart(encoder_layers=2)
+
+
+def bart(encoder_layers: int) -> hw.Model:
     from transformers import BartConfig, BartModel
 
     torch.manual_seed(0)
     config = BartConfig(
         vocab_size=40,
         d_model=16,
-        encoder_layers=1,
+        encoder_layers=encoder_layers,
         decoder_layers=1,
         encoder_attention_heads=2,
         decoder_attention_heads=2,
@@ -152,7 +172,11 @@ def test_cross_attention() -> None:
         decoder_ffn_dim=16,
         max_position_embeddings=32,
     )
-    model = hw.load(BartModel(config).eval())
+    return hw.load(BartModel(config).eval())
+
+
+def test_cross_attention() -> None:
+    model = bart(encoder_layers=1)
     batch = {
         "input_ids": torch.tensor([[5, 6, 7, 8]]),
         "decoder_input_ids": torch.tensor([[9, 10]]),

@@ -255,3 +255,10 @@ def test_a_mention_at_the_end_of_another_has_none_before_it() -> None:
     text = "my own dog"
     entry = {"text": text, "clusters": [[span(text, "my own dog"), span(text, "dog")]]}
     assert mentions(entry).cases == 0
+
+
+def test_a_printed_annotation_holds_no_texts() -> None:
+    text = "Ann said that she saw her."
+    found = mentions({"text": text, "clusters": [[[0, 3], [14, 17]]]})
+    assert found.texts == (text,)
+    assert repr(found) == "Mentions(name='the mentions', cases=1, faults=())"

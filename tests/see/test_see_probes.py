@@ -72,6 +72,12 @@ def test_a_rule_that_names_no_key_is_refused(rule, message: str) -> None:
         Probe("own", rule).targets(side, side, True)
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_probe_needs_a_name(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"a probe needs a name, came '{name}'"):
+        probes.Probe(name, lambda queries, keys: [])
+
+
 def test_an_unknown_probe_is_answered_with_the_known_ones() -> None:
     with pytest.raises(
         ConfigError, match="no probe 'nxt'; there are previous, next, self, first, "

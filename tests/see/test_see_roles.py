@@ -14,6 +14,7 @@ import headwise as hw
 from headwise.names import ConfigError, HeadError, ModelError, OutputError
 from headwise.see.roles.claims import RULE
 from headwise.see.roles.files import as_markdown
+from headwise.see.roles.reasons import why_none
 
 
 def test_a_strong_head_is_claimed_with_its_numbers() -> None:
@@ -159,13 +160,20 @@ def test_tables_that_do_not_go_together_are_refused() -> None:
         hw.roles(one, level=1.5)
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"roles takes tables from profile.*; came int"):
+        hw.roles(5)
+    with pytest.raises(ConfigError, match=r"; came str"):
+        hw.roles(["a.nc"])
+
+
 def test_too_few_texts_are_said_in_one_line() -> None:
     few = {"mass": one_head(0.9), "texts": 4, "mass_error": np.nan}
     found = hw.roles(evidence({"p": few, "previous": {}}))
     assert found.claimed == []
     assert found.notes == (
-        "p: fewer than 5 texts in a half, so no role is claimed; give more texts (--lines reads each line of a "
-        "file as one)",
+        "p: fewer than 5 texts in a half, so no role is claimed; give more texts",
     )
     (role, *_) = found.best("p")
     assert role.score == 0.9
@@ -178,7 +186,7 @@ def test_what_lies_ahead_and_what_never_occurs_is_said() -> None:
         evidence({"next": {**nothing, "unseen": 30}, "clf_to_head": nothing, "previous": {}})
     )
     assert found.notes == (
-        "next: what they name lies ahead, where this model may not look",
+        "next: what is named lies ahead, where this model may not look",
         "clf_to_head: no case in these texts",
     )
     assert found.best("next") == []
@@ -204,6 +212,51 @@ def test_wrong_names_are_told() -> None:
         found.main("1.9")
     with pytest.raises(ConfigError, match="there is no probe 'nope'; there are previous"):
         found.best("nope")
+    with pytest.raises(ConfigError, match="tiny has no stream 'zzz'; there are ''"):
+        found.best("previous", 1, "zzz")
+    streams = hw.roles(evidence({"first": {}}, names=["encoder.0", "cross.0"]))
+    known = r"encoder\.0\.0 to encoder\.0\.2, cross\.0\.0 to cross\.0\.2"
+    with pytest.raises(HeadError, match=rf"no head 0\.1: the heads of tiny are {known}"):
+        streams.of("0.1")
+
+
+def test_why_a_probe_has_no_role() -> None:
+    """Too few texts; none a candidate; none sure; sure but slight: each is said as it is."""
+    slight = {"mass": one_head(0.25), "mass_error": 1e-4, "count": 10**6}
+    found = hw.roles(
+        evidence(
+            {
+                "few": {"mass": 0.9, "texts": 4, "mass_error": np.nan},
+                "below": {"mass": 0.1},
+                "unsure": {"mass": one_head(0.9), "mass_error": 0.3},
+                "slight": slight,
+                "clear": {"mass": one_head(0.9)},
+                "none": {"mass": np.nan, "hits": np.nan, "count": 0, "texts": 0},
+            }
+        )
+    )
+    assert found.tried == 3
+    assert {name: why_none(found, name, "") for name in found.probes} == {
+        "few": "too few texts to say",
+        "below": "no head beats its baseline in the choosing half",
+        "unsure": "none beyond chance with all 3 tried",
+        "slight": "none that is surely above its baseline goes 0.1 of the way from there to 1",
+        "clear": "",
+        "none": "",
+    }
+
+
+def test_why_none_is_told_of_each_stream() -> None:
+    mass = np.full((2, 2, 3), 0.1)
+    mass[:, 1, 0] = 0.9
+    found = hw.roles(evidence({"first": {"mass": mass}}, names=["encoder.0", "cross.0"]))
+    assert why_none(found, "first", "encoder").startswith("no head beats its baseline")
+    assert why_none(found, "first", "cross") == ""
+
+
+def test_what_is_sure_is_never_below_zero() -> None:
+    (role, *_) = hw.roles(evidence({"p": {"mass": 0.3, "mass_error": 0.3}})).best("p")
+    assert (role.low, role.sure) == (0.0, 0.0)
 
 
 def test_files(tmp_path) -> None:
@@ -232,14 +285,26 @@ def test_files(tmp_path) -> None:
     assert data["heads"][1] == {"id": "0.1", "shown": None, "roles": []}
     assert [p["probe"] for p in data["probes"]] == ["previous", "nsubj_to_head"]
     lines = (tmp_path / "r.md").read_text(encoding="utf-8").splitlines()
-    low, high = found.claimed[0].low, found.claimed[0].high
+    (role,) = found.claimed
+    interval, sure = f"{role.low:.3f} to {role.high:.3f}", f"{role.sure:.3f}"
+    assert role.low > role.sure
     assert (
-        f"| previous | 0.0 | 0.900 | attention | 0.200 (uniform) | {low:.3f} to {high:.3f} | 400 | 40 | yes |"
+        f"| previous | 0.0 | 0.900 | attention | 0.200 (uniform) | {interval} | {sure} | 400 | 40 | yes |"
         in lines
     )
+    assert any(
+        line.endswith("| no: no head beats its baseline in the choosing half |") for line in lines
+    )
+    assert {line.count(" | ") for line in lines if line.startswith("|")} == {9}
     assert "- previous: a\\|b" in lines
-    assert "1 pairs of probe and head were tried" in as_markdown(found)
+    told = as_markdown(found)
+    assert "Pairs of probe and head tried: 1, level 0.05" in told
+    assert "with a case: up to 40 in the choosing half, up to 40 in the reporting half" in told
     with pytest.raises(OutputError, match=r"must end in one of \.csv, \.json, \.md, \.nc"):
         found.save(tmp_path / "r.xls")
     with pytest.raises(ModelError, match=r"r\.csv cannot be read as roles in netCDF"):
         hw.load_roles(tmp_path / "r.csv")
+    with pytest.raises(
+        ModelError, match=r"none\.nc cannot be .*netCDF: No such file or directory$"
+    ):
+        hw.load_roles(tmp_path / "none.nc")

@@ -136,7 +136,7 @@ def test_the_probes_of_a_treebank_share_their_units(tmp_path: Path) -> None:
 
 
 def test_names_and_subtypes(tmp_path: Path) -> None:
-    path = put(tmp_path, row("1", "a", "2", "nsubj:pass"), row("2", "b", "1", "x'y"))
+    path = put(tmp_path, row("1", "a", "2", "nsubj:pass"), row("2", "b", "3", "x'y"), row("3", "c"))
     assert relation(path, "nsubj:pass").name == "nsubj:pass_to_head"
     assert relation(path, "x'y", to="dependent").name == "x_y_to_dependent"
     with pytest.raises(
@@ -170,6 +170,13 @@ def test_a_wrong_way_is_refused(tmp_path: Path) -> None:
         ([row("2", "a")], 1, "the id '2' does not count on; 1 is next"),
         ([row("x", "a")], 1, "the id 'x' does not count on"),
         ([row("1", "a", "2", "det")], 1, "the head 2 is none of its 1 words"),
+        ([row("1", "a"), row("2", "b", "2", "det")], 2, "word 2 is its own head"),
+        ([row("1", "a", "2", "x"), row("2", "b", "1", "x")], 1, "no word has the head 0"),
+        (
+            [row("1", "a"), row("2", "b", "3", "x"), row("3", "c", "4", "x"), row("4", "d", "3", "x")],
+            3,
+            "the heads go round in a circle: 3 to 4 to 3",
+        ),
         ([row("1", "a", "-1", "det")], 1, "the head must be a word's number or 0, came '-1'"),
         ([row("1", "a", "_", "det")], 1, "came '_'"),
         ([row("1", " ")], 1, "word 1 has no form"),
@@ -197,9 +204,13 @@ def test_a_fault_leaves_out_its_sentence(
     assert treebank(path, warn=False).texts == ("小明因为它还书", "The cat didn't run.", "x")
 
 
-def test_a_cycle_is_no_fault(tmp_path: Path) -> None:
-    path = put(tmp_path, row("1", "a", "2", "x"), row("2", "b", "1", "x"))
-    assert named_by(relation(path, "x"), cut_into("a b", "a", " b")) == {"a": ["b"], "b": ["a"]}
+def test_a_long_chain_of_heads_is_a_tree(tmp_path: Path) -> None:
+    """Whichever way it runs: each word's head is the next, or the one before; two roots are no fault."""
+    ahead = [row(str(i), "a", str((i + 1) % 40), "x") for i in range(1, 40)]
+    back = [row(str(i), "b", str(i - 1), "x") for i in range(1, 40)]
+    path = put(tmp_path, *ahead, "", *back, "", row("1", "c"), row("2", "d"))
+    assert faults(path) == ()
+    assert treebank(path).labels == {"x": 76}
 
 
 def test_faults_are_never_silent(tmp_path: Path) -> None:
@@ -238,6 +249,6 @@ def test_packed_and_windows_files(tmp_path: Path) -> None:
 def test_what_tokens_leave_of_the_links(tmp_path: Path, bytes_model: hw.Model) -> None:
     found = treebank(put(tmp_path, *GOOD)).coverage(bytes_model)
     assert (found.links, found.seen, found.merged, found.lost) == (9, 9, 0, 0)
-    line = row("1", "T", "2", "det"), row("2", "x", "2", "dep")
-    found = treebank(put(tmp_path, *line)).coverage(bytes_model)
+    shared = row("2-3", "du", "_", "_"), row("2", "de"), row("3", "le", "2", "dep")
+    found = treebank(put(tmp_path, row("1", "T", "2", "det"), *shared)).coverage(bytes_model)
     assert (found.links, found.seen, found.merged, found.lost) == (2, 0, 1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ from rich.console import Console, RenderableType
 
 import headwise as hw
 from headwise.see.roles.cases import Example
+from headwise.show.cells import fit
 from headwise.show.grid import ROLE_KINDS, grid_of_roles, kind_of_probe
 from headwise.show.pictures import draw_grid, save
 from headwise.show.terminal import head_grid
-from headwise.show.terminal_roles import head_page, roles_table
+from headwise.show.terminal_roles import _example, head_page, roles_table
 
 sys.path.append(str(Path(__file__).parents[1] / "see"))
 
@@ -96,9 +98,64 @@ def test_the_table_says_baseline_cases_and_claims(roles: hw.Roles) -> None:
         in shown
     )
     part = shown[shown.index("obj_to_dependent") :]
-    assert "no head beats its baseline" in part
+    assert "no head beats its baseline in the choosing half" in part
     assert shown.count("no head beats its baseline") == 1
     assert f"{roles.tried} pairs of probe and head tried" in shown
+    assert (
+        "order on one half of the texts (up to 40 with a case), all numbers from the other (up to 40)"
+        in shown
+    )
+    assert "sure ." not in shown  # of a role, or below the baseline
+
+
+def test_what_seems_a_role_and_is_none_shows_what_is_sure() -> None:
+    """Above the baseline with its plain interval, not with the one widened for all six that were tried."""
+    unsure = {"by": "hits", "hits": 0.5, "hits_error": 0.1, "count": 1, "texts": [[[1]], [[40]]]}
+    found = hw.roles(evidence({"p": unsure}))
+    assert found.best("p")[0].low > 0.2
+    shown = printed(roles_table(found, top=1, width=1000, colour=False))
+    assert "none beyond chance with all 6 tried" in shown
+    sure = f"{found.best('p')[0].sure:.2f}".lstrip("0")
+    assert re.search(rf"0\.0 \.50 \[\.30, \.70\] sure {re.escape(sure)}", shown)
+    assert ", 1 case in 40 texts" in shown
+    assert "(up to 1 with a case), all numbers from the other (up to 40)" in shown
+
+
+def test_a_title_has_no_gaps(roles: hw.Roles) -> None:
+    table = evidence({"first": {"mass": 0.9}})
+    table["kv_group"] = (("layer", "head"), table["kv_group"].values // 2)
+    shown = printed(head_page(roles, table, "0.1", {}, width=80))
+    assert shown.splitlines()[0] == "0.1  nsubj:pass_to_head  (KV group 0)"
+    assert re.search(
+        r"nsubj:pass_to_head top-1 accuracy \.50 \[\.48, \.52\] sure \.\d\d, base", shown
+    )
+
+
+def test_a_long_text_is_shown_around_the_case() -> None:
+    """Of half a million characters on one line: what is near the word alone is looked at."""
+    text = "字 b" * 250_000 + " here " + "c 字" * 250_000
+    at = text.index("here")
+    one = Example(text, at, at + 4, "here", ("b",), 0.9, True, "c", 0.05)
+    tracemalloc.start()
+    line = next(x for x in _example(one, 40) if "[here]" in x.plain)
+    assert tracemalloc.get_traced_memory()[1] < 200_000
+    tracemalloc.stop()
+    assert line.cell_len <= 40
+    assert re.fullmatch(r" {6}…[字b ]+\[here\] [字c ]+…", line.plain)
+
+
+def test_fitting_a_long_label_takes_one_look_at_each_character(monkeypatch) -> None:
+    asked = 0
+
+    def counting(text: str) -> int:
+        nonlocal asked
+        asked += 1
+        return cell_len(text)
+
+    monkeypatch.setattr("headwise.show.cells.cell_len", counting)
+    assert fit("字" * 2000, 9) == "字字字字…"
+    assert asked < 5 * 2000
+    assert [fit("字a", 1), fit("字a", 0), fit("a", 3), fit("字a", 3)] == ["…", "", "a  ", "字a"]
 
 
 def test_streams_are_named() -> None:

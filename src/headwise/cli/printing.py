@@ -26,7 +26,7 @@ def counted(profile: xr.Dataset) -> str:
     texts, tokens = profile.attrs["texts"], profile.attrs["tokens"]
     pieces = profile.attrs.get("pieces", texts)
     cut = f" in {pieces:,} pieces" if pieces != texts else ""
-    return f"{texts:,} text{'' if texts == 1 else 's'}{cut}, {tokens:,} tokens"
+    return f"{texts:,} text{'' if texts == 1 else 's'}{cut}, {tokens:,} token{'' if tokens == 1 else 's'}"
 
 
 def without(left: list[str]) -> str:

@@ -70,4 +70,5 @@ class RunProgress:
 
     def _line(self) -> str:
         part = f" ({self.done / self.total:.0%})" if self.total else ""
-        return f"{self.texts:,} texts{part}, {self.tokens:,} tokens, {self.speed:,.0f} tokens/s"
+        texts = f"{self.texts:,} text{'' if self.texts == 1 else 's'}"
+        return f"{texts}{part}, {self.tokens:,} tokens, {self.speed:,.0f} tokens/s"

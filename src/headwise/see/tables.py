@@ -74,9 +74,11 @@ def from_netcdf(path: str | Path, mark: str, what: str) -> xr.Dataset:
         ModelError: the file is missing, or has another mark.
     """
     try:
+        with open(path, "rb"):  # says plainly why where it cannot
+            pass
         held = xr.load_dataset(path, engine="h5netcdf")
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
+        why = getattr(error, "strerror", None) or "it is no netCDF file, or a part of one"
         raise ModelError(f"{path} cannot be read as {what} in netCDF: {why}") from None
     if held.attrs.pop(mark, None) != _VERSION:
         raise ModelError(f"{path} is not {what} of this version of headwise; make it again")

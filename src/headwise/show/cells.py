@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 from rich.cells import cell_len
 from rich.console import Group
@@ -10,7 +12,7 @@ from rich.text import Text
 
 from headwise.show.labels import one_line
 
-__all__ = ["clusters", "fit", "flow", "print_lines", "vertical"]
+__all__ = ["clusters", "fit", "fitting", "flow", "print_lines", "vertical"]
 
 
 def clusters(text: str) -> list[str]:
@@ -28,12 +30,15 @@ def fit(label: str, width: int, *, right: bool = False) -> str:
     """The label in exactly `width` cells: cut with `…` where too long, padded where too short."""
     parts = clusters(one_line(label))
     if sum(map(cell_len, parts)) > width:
-        while parts and sum(map(cell_len, parts)) > width - 1:
-            parts.pop()
-        parts.append("…" if width > 0 else "")
+        parts = [*parts[: fitting(parts, width - 1)], "…" if width > 0 else ""]
     text = "".join(parts)
     pad = " " * (width - sum(map(cell_len, parts)))
     return pad + text if right else text + pad
+
+
+def fitting(parts: Sequence[str], width: int) -> int:
+    """How many of the parts, from the first on, fit into so many cells."""
+    return bisect_right(list(accumulate(map(cell_len, parts))), width)
 
 
 def vertical(labels: Sequence[str], cell: int, height: int) -> list[str]:

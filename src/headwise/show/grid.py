@@ -116,7 +116,7 @@ def grid_of_summaries(summaries: Sequence[HeadSummary]) -> Grid:
         cells,
         tuple(KINDS[does] for does in DOES),
         f"P S F = where the mean weight is {STRONG:g} or more, p s f - below",
-        "what the head does most (heads); paler: less of its attention",
+        "what the head does most; in brackets how many heads; paler: less of its attention",
     )
 
 
@@ -136,7 +136,7 @@ def grid_of_roles(roles: Roles) -> Grid:
         tuple(cells),
         tuple(kind for name, kind in ROLE_KINDS.items() if name in shown),
         f"capitals where the score is {STRONG:g} or more of the way from the baseline to 1",
-        "the role of the head (heads); paler: less above its baseline",
+        "the role of the head; in brackets how many heads; paler: less above its baseline",
     )
 
 

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from headwise.names import HeadId
 from headwise.see.roles.cases import Example
-from headwise.show.cells import clusters, fit, flow, print_lines
+from headwise.see.roles.reasons import why_none
+from headwise.show.cells import clusters, fit, fitting, flow, print_lines
 from headwise.show.labels import one_line
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _STATISTICS = {
 _AT = 6
 """Where the text around an example begins."""
 
+_PER_CELL = 8
+"""Characters that are looked at for a cell of text: marks of no width take none."""
+
 
 def roles_table(roles: Roles, *, top: int, width: int, colour: bool) -> RenderableType:
     """For each probe (and stack) its definition, its baseline, and its best heads, claimed ones with `*`.
@@ -44,22 +48,28 @@ def roles_table(roles: Roles, *, top: int, width: int, colour: bool) -> Renderab
         colour: whether roles may be shown in bold.
     """
     lines: list[Text] = []
-    claimed = {(role.probe, role.head.stream) for role in roles.claimed}
     for name in roles.probes:
         told = [(s, roles.best(name, top, s)) for s in roles.streams]
         some = [(s, best) for s, best in told if best]
         for stream, best in some:
             lines += _heading(best[0], stream if len(roles.streams) > 1 else "", width)
-            if (name, stream) not in claimed:
-                lines += _indented(_words("no head beats its baseline"), width, gap=1)
+            why = why_none(roles, name, stream)
+            lines += _indented(_words(why), width, gap=1) if why else []
             lines += _heads(best, width, colour)
     lines.append(Text())
-    rule = (
-        f"score [95 % interval], * a role: better than the baseline beyond chance, {roles.tried:,} pairs of probe "
-        "and head tried; heads chosen on one half of the texts, all numbers from the other"
-    )
-    lines += flow(_words(rule), width, gap=1)
+    lines += flow(_words(_rule(roles)), width, gap=1)
     return print_lines(lines)
+
+
+def _rule(roles: Roles) -> str:
+    """How the numbers are to be read."""
+    halves = roles.evidence.attrs["halves"][0]
+    return (
+        "score [95 % interval], * a role: better than the baseline beyond chance, "
+        f"{_count(roles.tried, 'pair')} of probe and head tried, so that sure, the low end of the interval "
+        "widened for them, is above it; heads chosen and put in order on one half of the texts "
+        f"(up to {halves[0]:,} with a case), all numbers from the other (up to {halves[1]:,})"
+    )
 
 
 def head_page(
@@ -87,19 +97,25 @@ def head_page(
     main = roles.main(id)
     row = profile.isel(layer=[str(x) for x in profile["layer"].values].index(str(id.layer_id)))
     row = row.sel(head=id.head)
-    title = f"{id}" + ("" if main is None else f"  {main.probe}")
+    title = [f"{id}"] if main is None else [f"{id}", main.probe]
     group = int(row["kv_group"])
     if group != id.head:
-        title += f"  (KV group {group})"
-    lines = flow(_words(title, "bold"), width, gap=2)
+        title.append(f"(KV group {group})")
+    lines = flow([Text(part, style="bold") for part in title], width, gap=2)
     lines += [Text(), *flow(list(_statistics(row)), width, gap=3), Text()]
-    lines += flow(_words("on each probe, * a role: score [95 % interval]"), width, gap=1)
+    lines += flow(
+        _words(
+            "on each probe, * a role: score [95 % interval] sure = its low end with all that were tried"
+        ),
+        width,
+        gap=1,
+    )
     names = max((len(role.probe) for role in found), default=0)
     for role in found:
         star = Text(f"{'*' if role.claimed else ' '} {role.probe:<{names}}")
         rest = (
-            f"{_MEASURES[role.by]} {_number(role.score)} {_interval(role)}, "
-            f"baseline {_number(role.baseline)} ({role.baseline_is}), {role.cases:,} cases"
+            f"{_MEASURES[role.by]} {_number(role.score)} {_interval(role)}{_sure(role)}, "
+            f"baseline {_number(role.baseline)} ({role.baseline_is}), {_count(role.cases, 'case')}"
         )
         lines += flow([star, *_words(rest)], width, indent=4, gap=1)
     for name, cases in examples.items():
@@ -115,7 +131,7 @@ def _heading(role: Role, stream: str, width: int) -> list[Text]:
     says = f": {one_line(role.says)}" if role.says else ""
     words = (
         f"{says}; {_MEASURES[role.by]}, baseline {_number(role.baseline)} ({role.baseline_is}), "
-        f"{role.cases:,} cases in {role.texts:,} texts"
+        f"{_count(role.cases, 'case')} in {_count(role.texts, 'text')}"
     )
     ahead = f", {role.unseen:,} more may not be seen" if role.unseen else ""
     pieces = _words(f"{name}{words}{ahead}")
@@ -128,8 +144,9 @@ def _heads(best: Sequence[Role], width: int, colour: bool) -> list[Text]:
     for role in best:
         style = "bold" if colour and role.claimed else ""
         star = "*" if role.claimed else ""
+        sure = "" if role.claimed or not role.score > role.baseline else _sure(role)
         found.append(
-            Text(f"{role.head} {_number(role.score)}{star} {_interval(role)}", style=style)
+            Text(f"{role.head} {_number(role.score)}{star} {_interval(role)}{sure}", style=style)
         )
     return _indented(found, width, gap=3)
 
@@ -167,20 +184,20 @@ def _around(one: Example, width: int) -> str:
         return ""
     looks = f"[{one_line(inside.strip())}]"
     side = max(0, (width - cell_len(looks)) // 2)
-    before, after = one_line(one.text[:start] or " "), one_line(one.text[one.end :] or " ")
-    before = before if one.text[:start].strip() else ""
-    if cell_len(before) > side:
-        before = "…" + _last(before, side - 1)
+    reach = _PER_CELL * max(1, width)  # of a long text no more is looked at
+    before, after = one.text[max(0, start - reach) : start], one.text[one.end : one.end + reach]
+    before = _last(one_line(before), side) if before.strip() else ""
     room = width - cell_len(looks) - cell_len(before)
-    return f"{before}{looks}{fit(after, room).rstrip() if one.text[one.end :].strip() else ''}"
+    return f"{before}{looks}{fit(one_line(after), room).rstrip() if after.strip() else ''}"
 
 
 def _last(text: str, width: int) -> str:
-    """The end of the text that fits into so many cells."""
+    """The end of the text that fits into so many cells, after `…` where it is cut."""
     parts = clusters(text)
-    while parts and sum(map(cell_len, parts)) > width:
-        parts.pop(0)
-    return "".join(parts)
+    if sum(map(cell_len, parts)) <= width:
+        return text
+    kept = fitting(parts[::-1], width - 1)
+    return "…" + "".join(parts[len(parts) - kept :])
 
 
 def _interval(role: Role) -> str:
@@ -189,11 +206,20 @@ def _interval(role: Role) -> str:
     return f"[{_number(role.low)}, {_number(role.high)}]"
 
 
+def _sure(role: Role) -> str:
+    """The low end that decides, where there is one."""
+    return "" if math.isnan(role.sure) else f" sure {_number(role.sure)}"
+
+
 def _number(value: float) -> str:
     """As .78, 1.00, 13.4 or 1234."""
     if abs(value) < 0.995:
         return f"{value:.2f}".replace("0.", ".", 1)
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _words(text: str, style: str = "") -> list[Text]:

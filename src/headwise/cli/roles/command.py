@@ -103,7 +103,8 @@ def roles(
 
     The texts of --conllu, --coref and --align are read too, each text once, so that FILES may be left out; rows of
     random tokens, each repeated, are always run beside them. Heads are chosen on one half of the texts and judged
-    on the other: a role is claimed where a head beats the baseline beyond chance, with all that were tried.
+    on the other: a role is claimed where a head beats the baseline beyond chance, with all that were tried. --limit
+    counts for each file of annotations, and for FILES together.
 
     Ctrl-C stops after the batch that runs and shows what is done.
 

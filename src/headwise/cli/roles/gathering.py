@@ -12,6 +12,7 @@ from headwise.see.probes import (
     BUILT_IN,
     ON_REPEATED,
     Probe,
+    Treebank,
     aligned,
     coreference,
     mentions,
@@ -56,17 +57,18 @@ def gather(request: RolesRequest) -> Gathered:
         ConfigError: a probe that there is none of.
     """
     annotated, found, faults = list[str](), list[Sequence[Probe]](), list[str]()
-    for path in request.conllu:
-        bank = treebank(path, warn=False)
+    banks = [treebank(path, warn=False) for path in request.conllu]
+    limit = request.corpus.limit
+    for bank in banks:
         most = max(bank.labels.values(), default=0)
         least = 1 if request.probes or most < _LEAST else _LEAST
         found.append(relations(bank, least) if bank.labels else ())
-        annotated += bank.texts
+        annotated += bank.texts[:limit]
         faults += bank.faults
     for path in request.coref:
         spans = mentions(path, warn=False)
         found.append([coreference(spans)])
-        annotated += spans.texts
+        annotated += spans.texts[:limit]
         faults += spans.faults
     targets = None if request.targets is None else request.targets.texts
     if request.align is not None:
@@ -77,10 +79,11 @@ def gather(request: RolesRequest) -> Gathered:
                 "hw.profile(model, {...}, probes=[hw.probes.alignment(...)])"
             )
         found.append([pairs.probe])
-        annotated = [source for source in pairs.sources if source is not None]
-        targets = pairs.texts.__iter__
+        annotated = [source for source in pairs.sources[:limit] if source is not None]
+        targets = pairs.texts[:limit].__iter__
         faults += pairs.faults
     every = [*BUILT_IN, *_joined(found)]
+    _check_names(request.probes, every, banks)
     texts, count = _texts(request, annotated, once=request.align is None)
     return Gathered(
         texts,
@@ -94,7 +97,10 @@ def gather(request: RolesRequest) -> Gathered:
 def _texts(
     request: RolesRequest, annotated: Sequence[str], once: bool
 ) -> tuple[Callable[[], Iterator[str]], int | None]:
-    """The annotated texts, then those of the files that are not among them; and how many."""
+    """The annotated texts, then those of the files that are not among them; and how many.
+
+    A limit counts for each source, and all files are one.
+    """
     corpus = request.corpus
     first = list({text.strip(): text for text in annotated}.values()) if once else list(annotated)
     known = {text.strip() for text in first}
@@ -103,17 +109,14 @@ def _texts(
 
     def texts() -> Iterator[str]:
         more = corpus.texts() if kept is None and corpus.files else iter(kept or ())
-        return islice(
-            chain(first, (text for text in more if text.strip() not in known)), corpus.limit
-        )
+        return chain(first, (text for text in more if text.strip() not in known))
 
     files = 0 if not corpus.files else corpus.count() if kept is None else len(kept)
     if first and files:
         files = None  # how many of them are annotated is not known
     if files is None:
         return texts, None
-    total = len(first) + files
-    return texts, total if corpus.limit is None else min(total, corpus.limit)
+    return texts, len(first) + files
 
 
 def _chosen(
@@ -122,11 +125,6 @@ def _chosen(
     """Those of the names, of texts and of random tokens; a relation's name stands for both its ways."""
     if not names:
         return tuple(probes), ON_REPEATED
-    every = [*probes, *ON_REPEATED]
-    for name in names:
-        if not any(name in _names(probe) for probe in every):
-            known = ", ".join(probe.name for probe in every)
-            raise ConfigError(f"there is no probe {name!r} in what is read; there are {known}")
     texts, repeated = (
         tuple(p for p in group if any(name in _names(p) for name in names))
         for group in (probes, ON_REPEATED)
@@ -134,8 +132,30 @@ def _chosen(
     return texts, repeated
 
 
+def _check_names(names: Sequence[str], probes: Sequence[Probe], banks: Sequence[Treebank]) -> None:
+    """Refuse a name that is no probe's; the relations there are stand for both their ways."""
+    every = [*probes, *ON_REPEATED]
+    for name in names:
+        if any(name in _names(probe) for probe in every):
+            continue
+        known = ", ".join(p.name for p in every if not (banks and _relation(p)))
+        if not banks:
+            raise ConfigError(f"there is no probe {name!r} in what is read; there are {known}")
+        labels = ", ".join(dict.fromkeys(label for bank in banks for label in bank.labels))
+        why = "a root has no head" if name == "root" else "it never occurs"
+        raise ConfigError(
+            f"{' and '.join(bank.name for bank in banks)}: no relation {name!r} ({why}); there are: "
+            f"{labels or 'none'}; and other probes: {known}"
+        )
+
+
+def _relation(probe: Probe) -> str:
+    """The relation a probe is of, "" for others."""
+    return probe.name.rpartition("_to_")[0]
+
+
 def _names(probe: Probe) -> tuple[str, ...]:
-    relation = probe.name.rpartition("_to_")[0]
+    relation = _relation(probe)
     return (probe.name, relation) if relation else (probe.name,)
 
 
@@ -150,11 +170,20 @@ def _joined(groups: Sequence[Sequence[Probe]]) -> list[Probe]:
         if len(probes) > 1:
             key = tuple(id(probe.units) for probe in probes)
             units = shared.setdefault(key, _units_of(probes))
-            probe = replace(probes[0], rule=_rule_of(probes), units=units)
+            probe = replace(probes[0], rule=_rule_of(probes), units=units, says=_says_of(probes))
         else:
             probe = probes[0]
         found.append(probe)
     return found
+
+
+def _says_of(probes: Sequence[Probe]) -> str:
+    """What they say, in as many words as it takes: that of two files alike but for their names."""
+    told = [probe.says.partition(": ") for probe in probes]
+    if len({end for *_, end in told}) == 1:
+        sources = " and ".join(dict.fromkeys(start for start, *_ in told))
+        return "".join([sources, *told[0][1:]])
+    return "; ".join(dict.fromkeys(probe.says for probe in probes))
 
 
 def _knows(probe: Probe, queries: Side, keys: Side) -> bool:

@@ -41,7 +41,7 @@ class Measuring:
 
     Attributes:
         speed: tokens per second of the pass over the texts.
-        notes: a line for each pass that was left out.
+        notes: a line for each pass that was left out or stopped.
     """
 
     def __init__(
@@ -61,12 +61,18 @@ class Measuring:
         self._through(profiler.add)
         if not profiler.batches:
             raise TextError("stopped before a batch was done; there is nothing to show")
+        if self.stop.asked:
+            some = f"{profiler.texts:,} text{'' if profiler.texts == 1 else 's'}"
+            self.notes.append(f"interrupted: judged on the {some} read by then")
         return profiler.dataset()
 
     def repeated(self) -> xr.Dataset | None:
         """The table of rows of random tokens, None where there can be none."""
         probes = self.gathered.repeated
-        if not probes or self.stop.asked:
+        if not probes:
+            return None
+        if self.stop.asked:
+            self._leave_out("interrupted before the random tokens were run")
             return None
         if self.model.encoder_decoder:
             self._leave_out("an encoder-decoder is not run on random tokens")

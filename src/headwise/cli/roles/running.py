@@ -17,6 +17,7 @@ from headwise.cli.stopping import Stopping
 from headwise.hub.load import Model
 from headwise.names import ConfigError, HeadId, OutputError
 from headwise.see.probes import Probe
+from headwise.see.roles.claims import ADVICE
 from headwise.see.roles.claims import roles as judge
 from headwise.see.roles.examples import Example, Finder
 from headwise.see.roles.files import save_roles
@@ -27,7 +28,7 @@ from headwise.show.grid import grid_of_roles
 from headwise.show.terminal import head_grid, stack_words
 from headwise.show.terminal_roles import head_page, roles_table
 
-_FAULTS = 3
+_FAULTS = 40
 """How many entries of annotations that cannot be used are told, each in a line."""
 
 _EXAMPLES = 3
@@ -52,9 +53,9 @@ def run(request: RolesRequest) -> int:
         repeated = measuring.repeated()
         found = _judged(measuring, profile, repeated)
         examples = _examples(measuring, found)
-    notes = [*measuring.notes, *found.notes]
+    found.evidence.attrs["notes"] = [*measuring.notes, *found.notes]
     _save(request, found, profile)
-    _print(request, found, profile, repeated, examples, notes)
+    _print(request, found, profile, repeated, examples)
     for path in request.pictures:
         _draw(path, found, profile)
     done = counted(profile)
@@ -74,8 +75,9 @@ def _tell(gathered: Gathered) -> None:
     """What of the annotations cannot be used."""
     for fault in gathered.faults[:_FAULTS]:
         say(f"headwise: {fault}")
-    if len(gathered.faults) > _FAULTS:
-        say(f"headwise: {len(gathered.faults) - _FAULTS} more are left out")
+    more = len(gathered.faults) - _FAULTS
+    if more > 0:
+        say(f"headwise: {more:,} more {'is' if more == 1 else 'are'} left out")
 
 
 def _judged(measuring: Measuring, profile: xr.Dataset, repeated: xr.Dataset | None) -> Roles:
@@ -101,13 +103,23 @@ def _check_head(model: Model, head: HeadId, text: str, context: int | None) -> N
 def _examples(measuring: Measuring, found: Roles) -> dict[str, list[Example]]:
     """For the head asked for, by probe its strongest cases in the texts; "" holds its strongest links anywhere."""
     request = measuring.request
-    if request.head is None or measuring.stop.asked:
+    if request.head is None:
+        return {}
+    if measuring.stop.asked:
+        measuring.notes.append(
+            f"interrupted before the strongest cases of {request.head} were looked for"
+        )
         return {}
     of = {probe.name: probe for probe in measuring.gathered.probes}
     names = [role.probe for role in found.of(request.head) if role.claimed and role.probe in of]
     probes: list[Probe | None] = [of[name] for name in names[:_EXAMPLES]]
     finder = Finder(measuring.model, HeadId.parse(request.head), [*probes, None], request.top)
     measuring.examples(finder)
+    if measuring.stop.asked:
+        measuring.notes.append(
+            f"interrupted while the strongest cases of {request.head} were looked for: those shown are of a "
+            "part of the texts"
+        )
     held = zip([*names[:_EXAMPLES], ""], finder.best(), strict=True)
     return {name: examples for name, examples in held if examples}
 
@@ -119,7 +131,7 @@ def _save(request: RolesRequest, found: Roles, profile: xr.Dataset) -> None:
     try:
         save_roles(found, request.out)
     except OutputError:
-        _print(request, found, profile, None, {}, list(found.notes))
+        _print(request, found, profile, None, {})
         raise
 
 
@@ -129,8 +141,9 @@ def _print(
     profile: xr.Dataset,
     repeated: xr.Dataset | None,
     examples: dict[str, list[Example]],
-    notes: list[str],
 ) -> None:
+    notes = [_with_hint(note, request) for note in found.notes]
+
     def show(console: Console, colour: bool) -> None:
         width = console.width
         stacks = ", ".join(stack_words(stack) for stack in stacks_of(profile))
@@ -150,6 +163,13 @@ def _print(
             console.print(print_lines(flow([Text(word) for word in note.split()], width, gap=1)))
 
     print_out(show, request.out)
+
+
+def _with_hint(note: str, request: RolesRequest) -> str:
+    """A note on too few texts, with what makes one file many."""
+    whole_files = request.corpus.files and not request.corpus.lines
+    hint = " (--lines reads each line of a file as one)"
+    return note + hint if whole_files and note.endswith(ADVICE) else note
 
 
 def _draw(path: Path, found: Roles, profile: xr.Dataset) -> None:

@@ -54,8 +54,8 @@ class Aligned:
     """
 
     name: str
-    texts: tuple[str, ...]
-    sources: tuple[str | None, ...]
+    texts: tuple[str, ...] = field(repr=False)
+    sources: tuple[str | None, ...] = field(repr=False)
     faults: tuple[str, ...]
     even_pace: float
     probe: Probe = field(repr=False)

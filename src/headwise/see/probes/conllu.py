@@ -90,15 +90,31 @@ def _sentence(block: Sequence[tuple[int, str]]) -> Iterator[Sentence | Fault]:
         rows = list(_rows(block))
         words = [row for row in rows if not row.covers]
         heads = tuple((row.head - 1, row.label) for row in words)
-        for row in words:
-            if row.head > len(words):
-                raise _WrongError(
-                    row.line, f"the head {row.head} is none of its {len(words)} words"
-                )
+        _check_tree(words)
         known = _spelt(rows) if text is None else text.removeprefix(TEXT_COMMENT).strip()
         yield Sentence(block[0][0], known, tuple(_spans(rows, known)), heads)
     except _WrongError as wrong:
         yield wrong.fault
+
+
+def _check_tree(words: Sequence[_Row]) -> None:
+    """Refuse heads by which not every word comes to a root."""
+    for number, row in enumerate(words, 1):
+        if row.head > len(words):
+            raise _WrongError(row.line, f"the head {row.head} is none of its {len(words)} words")
+        if row.head == number:
+            raise _WrongError(row.line, f"word {number} is its own head")
+    if words and all(row.head for row in words):
+        raise _WrongError(words[0].line, "no word has the head 0, so that there is no root")
+    rooted = {0}
+    for number in range(1, len(words) + 1):
+        way = [number]
+        while (head := words[way[-1] - 1].head) not in rooted:
+            if head in way:
+                circle = " to ".join(map(str, [*way[way.index(head) :], head]))
+                raise _WrongError(words[head - 1].line, f"the heads go round in a circle: {circle}")
+            way.append(head)
+        rooted.update(way)
 
 
 def _rows(block: Sequence[tuple[int, str]]) -> Iterator[_Row]:

@@ -58,7 +58,7 @@ class Mentions:
     """
 
     name: str
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] = field(repr=False)
     cases: int
     faults: tuple[str, ...]
     words: Probe = field(repr=False)

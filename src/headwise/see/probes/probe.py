@@ -44,6 +44,9 @@ class Probe:
         rival: another rule that takes no knowledge of the text, by name, and the share of cases it gets right: a
             baseline beside the fixed offset, where one is known.
         fixed: whether looking a fixed number of keys ahead or back is a baseline; not for a rule that is just that.
+
+    Raises:
+        ConfigError: no name.
     """
 
     name: str
@@ -54,6 +57,10 @@ class Probe:
     by: Literal["mass", "hits"] = "mass"
     fixed: bool = True
     rival: tuple[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ConfigError(f"a probe needs a name, came {self.name!r}")
 
     def targets(self, queries: Side, keys: Side, own_text: bool) -> Int[Tensor, " query"]:
         """The index of the key that each query should look at, -1 where the probe (of tokens) names none.

@@ -165,8 +165,12 @@ BUILT_IN: tuple[Probe, ...] = (
 )
 """The probes that need nothing but the tokens."""
 
-induction_random = replace(induction, name="induction_random")
-same_token_random = replace(same_token, name="same_token_random")
+_ROWS = "in rows of random tokens, each repeated, which are counted as texts"
+
+induction_random = replace(induction, name="induction_random", says=f"{induction.says}; {_ROWS}")
+same_token_random = replace(
+    same_token, name="same_token_random", says=f"{same_token.says}; {_ROWS}"
+)
 
 ON_REPEATED: tuple[Probe, ...] = (induction_random, same_token_random)
 """The same rules under names of their own, for rows of `repeated_tokens`."""

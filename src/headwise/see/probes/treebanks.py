@@ -38,7 +38,7 @@ class Treebank:
     """
 
     name: str
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] = field(repr=False)
     labels: Mapping[str, int]
     faults: tuple[str, ...]
     units: WordUnits = field(repr=False)
@@ -72,10 +72,11 @@ class Treebank:
 def treebank(path: str | Path, *, warn: bool = True) -> Treebank:
     """Read a CoNLL-U file (packed where it ends in .gz): what its probes share.
 
-    A sentence with a fault (wrong columns, ids that do not count on, a head that is no word, words that are not
-    those of its `# text =`) is left out and told in `faults`; the rest is used. The words of a multiword token
-    (`3-4`) that it is not made of share its characters; empty nodes (`5.1`) are no words. Without a `# text =` the
-    text is made of the words. Of a text that comes again with the same tree one is kept.
+    A sentence with a fault (wrong columns, ids that do not count on, a head that is no word, heads that make no
+    tree, words that are not those of its `# text =`) is left out and told in `faults`; the rest is used. The
+    words of a multiword token (`3-4`) that it is not made of share its characters; empty nodes (`5.1`) are no
+    words. Without a `# text =` the text is made of the words. Of a text that comes again with the same tree one
+    is kept.
 
     Args:
         path: of the file.

@@ -8,7 +8,7 @@ where they beat it on one half of the texts, and judged on the other alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from headwise.see.profile.evidence import FAR
 from headwise.see.profile.tally import LEAST_TEXTS
 from headwise.see.roles.role import Roles
 
-__all__ = ["RULE", "roles"]
+__all__ = ["ADVICE", "RULE", "roles"]
 
 RULE = (
     "a head has a role where its score in the reporting half of the texts beats the baseline by more than chance: "
@@ -28,6 +28,9 @@ RULE = (
     "largest of the baselines; and it goes a notable part of the way from there to 1, "
     "`least` or more; tried are the heads that beat the baseline in the choosing half"
 )
+
+ADVICE = "give more texts"
+"""What a note on too few texts ends in."""
 
 _CHOOSING, _REPORTING = "choosing", "reporting"
 _DIMS = ("probe", "layer", "head")
@@ -69,7 +72,8 @@ def roles(
         ConfigError: no table, one that is no profile or holds no probe, one probe in two of them, or a level or
             least that is no share.
     """
-    tables = [table] if isinstance(table, xr.Dataset) else list(table)
+    many = isinstance(table, Iterable) and not isinstance(table, xr.Dataset)
+    tables: list[Any] = list(table) if many else [table]
     _check(tables, level, least)
     joined = xr.concat([_evidence(one) for one in tables], "probe", combine_attrs="drop")
     judged = _judged(joined, level, least)
@@ -82,6 +86,7 @@ def roles(
         "rule": RULE,
         "texts": [int(one.attrs["texts"]) for one in tables],
         "tokens": [int(one.attrs["tokens"]) for one in tables],
+        "halves": [_halves(one) for one in tables],
         "notes": _notes(tables),
     }
     for name, says in _SAYS.items():
@@ -160,10 +165,16 @@ def _judged(evidence: xr.Dataset, level: float, least: float) -> xr.Dataset:
     return judged.assign(
         low=(_DIMS, low),
         high=(_DIMS, high),
-        sure=(_DIMS, np.where(np.isnan(error), np.nan, score - wide)),
+        sure=(_DIMS, np.where(np.isnan(error), np.nan, (score - wide).clip(0, 1))),
         tested=(_DIMS, tested),
         claimed=(_DIMS, tested & (score - wide > baseline) & notable),
     )
+
+
+def _halves(table: xr.Dataset) -> list[int]:
+    """How many texts the choosing and the reporting half hold, by the probe that has most of them."""
+    texts = table["probe_texts"].sel(half=[_CHOOSING, _REPORTING])
+    return [int(n) for n in texts.max([*_DIMS]).fillna(0).values]
 
 
 def _notes(tables: Sequence[xr.Dataset]) -> list[str]:
@@ -183,11 +194,10 @@ def _notes(tables: Sequence[xr.Dataset]) -> list[str]:
     found = []
     if few:
         found.append(
-            f"{_list(few)}: fewer than {LEAST_TEXTS} texts in a half, so no role is claimed; give more texts "
-            "(--lines reads each line of a file as one)"
+            f"{_list(few)}: fewer than {LEAST_TEXTS} texts in a half, so no role is claimed; {ADVICE}"
         )
     if ahead:
-        found.append(f"{_list(ahead)}: what they name lies ahead, where this model may not look")
+        found.append(f"{_list(ahead)}: what is named lies ahead, where this model may not look")
     if none:
         found.append(f"{_list(none)}: no case in these texts")
     return found

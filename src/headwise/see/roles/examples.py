@@ -19,6 +19,7 @@ from headwise.names import ConfigError, HeadError, HeadId, LayerId
 from headwise.see.looking import refuse_split, run_id
 from headwise.see.probes import Probe, chosen
 from headwise.see.roles.cases import Example, HeadPattern, TextMap, of_tokens, of_units
+from headwise.see.roles.role import ranges
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
 from headwise.see.texts.refusing import check_model
@@ -162,10 +163,12 @@ def _layer(model: Model, head: HeadId) -> Layer:
         if layer.id.stream == head.stream and layer.id.layer <= head.layer
     ]
     if not before:
-        raise _no_layer(model, head, [layer.id for layer in model.anatomy.layers])
+        raise _no_layer(model, head)
     return max(before, key=lambda layer: layer.id.layer)
 
 
-def _no_layer(model: Model, head: HeadId, layers: Sequence[LayerId]) -> HeadError:
-    known = f"{layers[0]} to {layers[-1]}" if layers else "none that ran"
+def _no_layer(model: Model, head: HeadId, ran: Sequence[LayerId] = ()) -> HeadError:
+    """What to say of a head that is in no layer; a layer that is run several times is known by those that ran."""
+    layers = dict.fromkeys([*(layer.id for layer in model.anatomy.layers), *ran])
+    known = ranges(sorted(layers, key=lambda id: id.layer))
     return HeadError(f"there is no head {head}: the layers of {model.name} are {known}")

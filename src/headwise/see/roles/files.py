@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from headwise.names import HeadId
+from headwise.see.roles.reasons import why_none
 from headwise.see.roles.role import Role, Roles
 from headwise.see.tables import from_netcdf, plain, save_as, to_csv, to_json, to_netcdf
 
@@ -90,17 +91,18 @@ def as_markdown(roles: Roles) -> str:
     lines = [
         f"# Roles of the heads of {roles.model}",
         "",
-        "| relation | head | score | is | baseline | 95 % interval | cases | texts | a role |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| relation | head | score | is | baseline | 95 % interval | sure | cases | texts | a role |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name, _, best in _each(roles, 1):
-        lines += [_line(role) for role in best] or [
-            f"| {_cell(name)} |  |  |  |  |  | 0 | 0 | no |"
+    for name, stream, best in _each(roles, 1):
+        lines += [_line(role, why_none(roles, name, stream)) for role in best] or [
+            f"| {_cell(name)} |  |  |  |  |  |  | 0 | 0 | no |"
         ]
     lines += ["", *_definitions(roles), ""]
     attrs = roles.evidence.attrs
     lines += [
-        f"{roles.tried:,} pairs of probe and head were tried, level {attrs['level']:g}; {attrs['rule']}."
+        f"Pairs of probe and head tried: {roles.tried:,}, level {attrs['level']:g}; {attrs['rule']}. "
+        f"{_said(attrs)}"
     ]
     return "\n".join([*lines, *(f"\n{note}." for note in roles.notes)]) + "\n"
 
@@ -113,7 +115,8 @@ def _each(roles: Roles, n: int) -> Iterator[tuple[str, str, list[Role]]]:
         yield from ((name, stream, best) for stream, best in told)
 
 
-def _line(role: Role) -> str:
+def _line(role: Role, why: str) -> str:
+    sure = "" if role.sure != role.sure else f"{role.sure:.3f}"
     interval = "too few texts" if role.low != role.low else f"{role.low:.3f} to {role.high:.3f}"
     kind = "attention" if role.by == "mass" else "accuracy"
     cells = (
@@ -123,11 +126,21 @@ def _line(role: Role) -> str:
         kind,
         f"{role.baseline:.3f} ({role.baseline_is})",
         interval,
+        sure,
         f"{role.cases:,}",
         f"{role.texts:,}",
-        "yes" if role.claimed else "no",
+        "yes" if role.claimed else f"no: {why}" if why else "no",
     )
     return "| " + " | ".join(cells) + " |"
+
+
+def _said(attrs: Mapping[str, Any]) -> str:
+    """How the halves and the column `sure` are to be read."""
+    chosen, reported = attrs["halves"][0]
+    return (
+        f"Texts with a case: up to {chosen:,} in the choosing half, up to {reported:,} in the reporting half. "
+        "`sure` is the low end of the interval widened for all that were tried."
+    )
 
 
 def _definitions(roles: Roles) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwise.names import ConfigError, HeadError, HeadId
+from headwise.names import ConfigError, HeadError, HeadId, LayerId
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["QUIET", "Role", "Roles"]
+__all__ = ["QUIET", "Role", "Roles", "ranges"]
 
 QUIET = ("first", "separator", "delimiter")
 """Sinks: roles that most heads have, told like others and shown only where a head has no role beside them."""
@@ -131,9 +131,12 @@ class Roles:
             stream: of an encoder-decoder, "encoder", "decoder" or "cross"; None = all.
 
         Raises:
-            ConfigError: no such probe.
+            ConfigError: no such probe, or no such stream.
         """
         at = self._probe(probe)
+        if stream is not None and stream not in self.streams:
+            streams = ", ".join(map(repr, self.streams))
+            raise ConfigError(f"{self.model} has no stream {stream!r}; there are {streams}")
         chosen = self.evidence["chosen"].values[at]
         scores = self.evidence["score"].values[at]
         by = np.where(np.isnan(chosen), -1.0, chosen)
@@ -206,8 +209,9 @@ class Roles:
         id = HeadId.parse(head)
         layers = [str(layer) for layer in self.evidence["layer"].values]
         if str(id.layer_id) not in layers:
-            known = f"{self.heads[0]} to {self.heads[-1]}"
-            raise HeadError(f"there is no head {id}: the heads of {self.model} are {known}")
+            raise HeadError(
+                f"there is no head {id}: the heads of {self.model} are {ranges(self.heads)}"
+            )
         layer = layers.index(str(id.layer_id))
         own = np.flatnonzero(self._there[layer])
         if id.head not in own:
@@ -244,3 +248,11 @@ class Roles:
 
 _NUMBERS = ("score", "low", "high", "sure", "baseline", "mass", "hits")
 _COUNTS = ("cases", "unseen", "texts")
+
+
+def ranges(ids: Iterable[HeadId] | Iterable[LayerId]) -> str:
+    """The first and the last of each stream, in words: `encoder.0 to encoder.5, cross.0 to cross.5`."""
+    ends: dict[str, list[str]] = {}
+    for id in ids:
+        ends.setdefault(id.stream, []).append(str(id))
+    return ", ".join(f"{found[0]} to {found[-1]}" for found in ends.values())
