@@ -53,7 +53,7 @@ def test_clusters_are_told_drawn_and_written(cli: Cli, folder: Path, tmp_path: P
     more = ["--lines", "--count", "3", "--png", png, "-o", out]
     answer = cli("clusters", text, "--model", folder, *more)
     assert answer.code == 0, answer.err
-    assert "12 heads" in answer.out
+    assert "12 heads, from 23 tokens, drawn from 2 texts, 23 tokens" in answer.out
     lines = out.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "stream,layer,head,cluster"
     assert len(lines) == 13
@@ -62,6 +62,46 @@ def test_clusters_are_told_drawn_and_written(cli: Cli, folder: Path, tmp_path: P
     assert cli("clusters", text, "--model", folder, "--lines", "--tree", "--svg", svg).code == 0
     drawn = svg.read_text(encoding="utf-8")
     assert all(f">{i}.{h}<" in drawn for i in range(2) for h in range(6))
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_lines_fit_the_width(
+    cli: Cli, folder: Path, tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = tmp_path / "text.txt"
+    text.write_text("a cat at it\nit sat at a cat\n", encoding="utf-8")
+    clusters = ["clusters", text, "--lines", "--model", folder, "--count", "2"]
+    circuits = ["circuits", "--model", folder]
+    for command in (clusters, circuits, [*circuits, "--head", "1.2"]):
+        answer = cli(*command)
+        assert answer.code == 0, answer.err
+        assert max(map(len, answer.out.splitlines())) <= width
+    everything = cli(*clusters).out.split()
+    assert all(f"{i}.{h}" in everything for i in range(2) for h in range(6))
+
+
+def test_more_clusters_than_heads_are_said_to_be_one_each(
+    cli: Cli, folder: Path, tmp_path: Path
+) -> None:
+    text, out = tmp_path / "text.txt", tmp_path / "h.csv"
+    text.write_text("a cat at it", encoding="utf-8")
+    answer = cli("clusters", text, "--model", folder, "--count", "100", "-o", out)
+    assert answer.code == 0
+    assert "--count 100: there are 12 heads, each a cluster of its own" in answer.err
+    assert "12 1 head: " in answer.out
+    assert "1 heads" not in answer.out
+    rows = out.read_text(encoding="utf-8").splitlines()[1:]
+    assert sorted(int(row.split(",")[-1]) for row in rows) == list(range(1, 13))
+
+
+def test_clusters_in_netcdf_are_read_back(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    text, out = tmp_path / "text.txt", tmp_path / "h.nc"
+    text.write_text("a cat at it", encoding="utf-8")
+    assert cli("clusters", text, "--model", folder, "--count", "3", "-o", out).code == 0
+    held = hw.load_profile(out)
+    assert int(held["cluster"].max()) == 3
+    assert held["divergence"].attrs["rows"] == held.attrs["tokens"]
 
 
 def test_norms_beside_the_patterns(cli: Cli, folder: Path) -> None:

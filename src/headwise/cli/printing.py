@@ -21,12 +21,12 @@ def say(line: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
 
 
-def counted(profile: xr.Dataset) -> str:
-    """How many texts and tokens a profile is of."""
+def counted(profile: xr.Dataset | xr.DataArray) -> str:
+    """How many texts and tokens a profile (or distances) is of."""
     texts, tokens = profile.attrs["texts"], profile.attrs["tokens"]
     pieces = profile.attrs.get("pieces", texts)
     cut = f" in {pieces:,} pieces" if pieces != texts else ""
-    return f"{texts:,} text{'' if texts == 1 else 's'}{cut}, {tokens:,} tokens"
+    return f"{texts:,} text{'' if texts == 1 else 's'}{cut}, {tokens:,} token{'' if tokens == 1 else 's'}"
 
 
 def without(left: list[str]) -> str:
