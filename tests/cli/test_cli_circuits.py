@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_clusters_are_told_drawn_and_written(cli: Cli, folder: Path, tmp_path: P
     more = ["--lines", "--count", "3", "--png", png, "-o", out]
     answer = cli("clusters", text, "--model", folder, *more)
     assert answer.code == 0, answer.err
-    assert "12 heads, from 23 tokens, drawn from 2 texts, 23 tokens" in answer.out
+    assert "12 heads, from 17 tokens, drawn from 2 texts, 17 tokens" in " ".join(answer.out.split())
     lines = out.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "stream,layer,head,cluster"
     assert len(lines) == 13
@@ -102,6 +103,44 @@ def test_clusters_in_netcdf_are_read_back(cli: Cli, folder: Path, tmp_path: Path
     held = hw.load_profile(out)
     assert int(held["cluster"].max()) == 3
     assert held["divergence"].attrs["rows"] == held.attrs["tokens"]
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small ALBERT in a folder: one layer that runs three times, an embedding of another width."""
+    import torch
+    from transformers import AlbertConfig, AlbertForMaskedLM
+
+    torch.manual_seed(0)
+    made = tmp_path_factory.mktemp("shared")
+    config = AlbertConfig(
+        vocab_size=260, embedding_size=12, hidden_size=24, num_hidden_layers=3,
+        num_attention_heads=3, intermediate_size=32, initializer_range=0.3,
+    )  # fmt: skip
+    AlbertForMaskedLM(config).save_pretrained(made)
+    (made / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
+    return made
+
+
+def test_why_there_is_no_copying_is_told(cli: Cli, shared: Path) -> None:
+    answer = cli("circuits", "--model", shared)
+    assert "most   none: not_available, below, says why" in answer.out
+    assert "not_available: all layers: no copying" in answer.out
+
+
+def test_pairs_of_a_layer_that_runs_several_times_are_told_once(cli: Cli, shared: Path) -> None:
+    answer = cli("circuits", "--model", shared)
+    found = answer.out[answer.out.index("q_composition") :].split("\n\n")[0]
+    pairs = re.findall(r"(\d)\.(\d) > (\d)\.(\d) (\S+)(?: \(and (\d+) more)?", found)
+    assert len(pairs) == 8
+    assert len({(a, one, other) for a, one, _, other, _, _ in pairs}) == 8
+    assert {(a, b, more) for a, _, b, _, _, more in pairs} == {("0", "1", "1"), ("1", "2", "")}
+
+
+def test_a_model_that_reads_no_text_says_how_it_is_given(cli: Cli) -> None:
+    answer = cli("circuits", "--model", "whisper-tiny-en")
+    assert answer.code == 1
+    assert "pass them from Python: hw.circuits(model, {'input_features': ...})" in answer.err
 
 
 def test_norms_beside_the_patterns(cli: Cli, folder: Path) -> None:
