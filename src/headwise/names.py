@@ -17,6 +17,7 @@ Errors, each carrying one clear line (what was wrong, what came, what to do):
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ __all__ = [
     "OutputError",
     "ShapeError",
     "TextError",
+    "spans_of",
 ]
 
 
@@ -100,6 +102,14 @@ class LayerId:
     def neuron(self, neuron: int) -> NeuronId:
         """The id of neuron `neuron` of this layer's feed-forward network."""
         return NeuronId(self.stream, self.layer, neuron)
+
+
+def spans_of(layers: Iterable[LayerId]) -> str:
+    """From which to which layer there are, for each stream: `0 to 5`, or `encoder.0 to encoder.3, cross.0 to ...`."""
+    by_stream: dict[str, list[LayerId]] = {}
+    for layer in layers:
+        by_stream.setdefault(layer.stream, []).append(layer)
+    return ", ".join(f"{min(ids)} to {max(ids)}" for ids in by_stream.values())
 
 
 @dataclass(frozen=True, order=True)

@@ -10,6 +10,7 @@ import pytest
 from cli_help import Cli
 
 import headwise as hw
+from headwise.cli.circuits.running import _spans
 
 TEXT = "a cat at it"
 
@@ -38,6 +39,9 @@ def test_circuits_of_a_head(cli: Cli, folder: Path) -> None:
     wrong = cli("circuits", "--model", folder, "--head", "7.0")
     assert wrong.code == 1
     assert "there is no head 7.0: the heads are 0.0 to 1.5" in wrong.err
+    assert _spans(["encoder.0.0", "encoder.1.3", "cross.0.0", "cross.0.3"]) == (
+        "encoder.0.0 to encoder.1.3, cross.0.0 to cross.0.3"
+    )
 
 
 def test_a_table_of_no_kind_is_refused_at_once(cli: Cli, tmp_path: Path) -> None:
@@ -152,4 +156,7 @@ def test_norms_beside_the_patterns(cli: Cli, folder: Path) -> None:
     answer = cli("look", TEXT, "--model", folder, *chosen)
     assert "norm-based" in answer.out
     assert "Kobayashi" in answer.out
+    assert "\n1.3  (KV group 1)  norm-based\n" in answer.out
+    plain = cli("look", TEXT, "--model", folder, "--head", "1.3").out
+    assert re.search(r"\n1\.3  [a-z ]+ 0\.\d\d  \(KV group 1\)\n", plain)
     assert "norm-based" not in cli("look", TEXT, "--model", folder, "--head", "1.3").out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import xarray as xr
@@ -33,7 +34,7 @@ def run(request: CircuitsRequest) -> None:
     known = [str(id) for id in table["head_from"].values]
     for head in asked:
         if head not in known:
-            raise HeadError(f"there is no head {head}: the heads are {known[0]} to {known[-1]}")
+            raise HeadError(f"there is no head {head}: the heads are {_spans(known)}")
     if request.out is not None:
         save_profile(table, request.out, "the circuits")
     heads = f"{len(known)} head{'' if len(known) == 1 else 's'}"
@@ -48,6 +49,13 @@ def run(request: CircuitsRequest) -> None:
     print_out(show, request.out)
     if request.out is not None:
         say(f"wrote {request.out}{without(left_out(table, request.out))}")
+
+
+def _spans(heads: Sequence[str]) -> str:
+    """From which to which head there are, for each stream."""
+    streams = groupby(heads, key=lambda head: HeadId.parse(head).stream)
+    runs = [list(some) for _, some in streams]
+    return ", ".join(f"{run[0]} to {run[-1]}" for run in runs)
 
 
 @dataclass(frozen=True)

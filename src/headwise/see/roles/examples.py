@@ -15,7 +15,7 @@ from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.hub.shards import whole
-from headwise.names import ConfigError, HeadError, HeadId, LayerId
+from headwise.names import ConfigError, HeadError, HeadId, LayerId, spans_of
 from headwise.see.looking import refuse_split, run_id
 from headwise.see.probes import Probe, chosen
 from headwise.see.roles.cases import Example, HeadPattern, TextMap, of_tokens, of_units
@@ -108,7 +108,8 @@ class Finder:
         with self.model.open(), tapped({self.layer.module: Tap(observers=(observe,))}):
             self.model.run(batch.inputs)
         if self.head.layer_id not in ran:
-            raise _no_layer(self.model, self.head, ran)
+            others = [layer.id for layer in self.model.anatomy.layers if layer.id not in ran]
+            raise _no_layer(self.model, self.head, [*others, *ran])
 
     def best(self) -> list[list[Example]]:
         """For each probe its strongest cases so far, most first."""
@@ -167,5 +168,5 @@ def _layer(model: Model, head: HeadId) -> Layer:
 
 
 def _no_layer(model: Model, head: HeadId, layers: Sequence[LayerId]) -> HeadError:
-    known = f"{layers[0]} to {layers[-1]}" if layers else "none that ran"
+    known = spans_of(sorted(layers, key=lambda id: model.anatomy.streams.index(id.stream)))
     return HeadError(f"there is no head {head}: the layers of {model.name} are {known}")
