@@ -33,7 +33,7 @@ __all__ = [
     "OutputError",
     "ShapeError",
     "TextError",
-    "spans_of",
+    "layer_spans",
 ]
 
 
@@ -104,8 +104,8 @@ class LayerId:
         return NeuronId(self.stream, self.layer, neuron)
 
 
-def spans_of(layers: Iterable[LayerId]) -> str:
-    """From which to which layer there are, for each stream: `0 to 5`, or `encoder.0 to encoder.3, cross.0 to ...`."""
+def layer_spans(layers: Iterable[LayerId]) -> str:
+    """From which to which layer there are, for each stream: `0 to 5`, or `encoder.0 to encoder.3, cross...`."""
     by_stream: dict[str, list[LayerId]] = {}
     for layer in layers:
         by_stream.setdefault(layer.stream, []).append(layer)

@@ -212,7 +212,9 @@ def test_pairs_are_left_out_where_they_are_not_asked_for() -> None:
 
 
 def test_a_model_that_reads_no_ids_is_refused_in_one_line() -> None:
-    with pytest.raises(ModelError, match=r"reads input_features, not text.*hw\.circuits\(model, \{'input"):
+    with pytest.raises(
+        ModelError, match=r"reads input_features, not text.*hw\.circuits\(model, \{'input"
+    ):
         hw.circuits(hw.load(build("whisper")))
     with pytest.raises(ModelError, match="reads input_features, not text"):
         hw.circuits(hw.load(build("whisper")), "a text")

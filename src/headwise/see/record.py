@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from headwise.core.scores import Scores
 from headwise.core.streaming import Wanted, measure
-from headwise.names import HeadError, HeadId, LayerId, spans_of
+from headwise.names import HeadError, HeadId, LayerId, layer_spans
 from headwise.see.circuits.norms import Lengths
 from headwise.see.texts.tokens import Token
 from headwise.see.texts.words import RULE, Word, to_words, words_of
@@ -159,7 +159,7 @@ class Record:
         return layer
 
     def _known_layers(self) -> str:
-        return f"the model's layers are {spans_of(self.layers)}"
+        return f"the model's layers are {layer_spans(self.layers)}"
 
     def weights(self, head: str | HeadId) -> Float[np.ndarray, "query key"]:
         """The pattern of one head: row q is what token q looks at, and sums to 1 (0 if it may see nothing)."""

@@ -78,7 +78,9 @@ def draw_plane(
         for which, marker, size in ((~far, "o", 14), (far, "^", 20)):
             some = [shade for shade, one in zip(shades, which, strict=True) if one]
             if some:
-                axes.scatter(*shown[which].T, s=size, c=some, linewidths=0, marker=marker)
+                axes.scatter(
+                    shown[which, 0], shown[which, 1], s=size, c=some, linewidths=0, marker=marker
+                )
         _scale(axes)
         _legend(figure, ids, groups, colours)
         add_caption(figure, caption)
@@ -88,7 +90,7 @@ def draw_plane(
 
 
 def draw_tree(tree: Tree, groups: Mapping[str, str], *, caption: str) -> Figure:
-    """The heads joined pair by pair, nearest first; heads and what joins them coloured by group, groups named beside.
+    """The heads joined pair by pair, nearest first; groups coloured, with what joins their heads, and named beside.
 
     Args:
         tree: from `tree`.
@@ -127,7 +129,7 @@ def draw_tree(tree: Tree, groups: Mapping[str, str], *, caption: str) -> Figure:
 
 
 def _span(values: Float[np.ndarray, " head"]) -> tuple[float, float]:
-    """From where to where an axis goes: over all heads, but for a few beyond a gap wider than a third of the rest."""
+    """From where to where an axis goes: over all heads, but a few beyond a gap wider than a third of the rest."""
     ordered = np.sort(values)
     few = int(_FAR * len(values))
     low, high = 0, len(values) - 1
@@ -167,7 +169,7 @@ def _legend(
 
 
 def _link_colours(tree: Tree, groups: Mapping[str, str], colours: Mapping[str, str]) -> list[str]:
-    """The colour of each leaf and link in their first order: that of the group all of its heads are of, else dark."""
+    """The colour of each leaf and link in their first order: of the group that all its heads are of, else dark."""
     leaves = _first_order(tree)
     held: list[str | None] = [groups.get(id) for id in leaves]
     for one, other, *_ in tree.links:

@@ -119,9 +119,7 @@ def fires_table(
     return print_lines(lines)
 
 
-def _numbers(
-    ids: int, neuron: str, fires: str, adds: str, share: str, short: bool = False
-) -> str:
+def _numbers(ids: int, neuron: str, fires: str, adds: str, share: str, short: bool = False) -> str:
     """The columns of a neuron; without the two in the middle where there is no room."""
     middle = "" if short else f"  {fires:>6}  {adds:>6}"
     return f"  {neuron:<{ids}}{middle}  {share:>5}"

@@ -68,7 +68,9 @@ def rollout(
             "for each record of a list"
         )
     if layers is not None and not isinstance(layers, slice):
-        raise ConfigError(f"layers must be a slice, as slice(0, 6), or None for all, came {layers!r}")
+        raise ConfigError(
+            f"layers must be a slice, as slice(0, 6), or None for all, came {layers!r}"
+        )
     if not 0 <= residual <= 1:
         raise ConfigError(f"residual must be a share, 0 to 1, came {residual!r}")
     streams = list(dict.fromkeys(id.stream for id in record.layers))

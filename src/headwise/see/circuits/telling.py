@@ -57,7 +57,9 @@ def no_copying(parts: Folded, back: Tensor | None) -> str:
     assert parts.v is not None
     assert parts.o is not None
     if back is None:
-        return "nothing was found that embeds their tokens and makes logits over the same vocabulary"
+        return (
+            "nothing was found that embeds their tokens and makes logits over the same vocabulary"
+        )
     wide, written, read = back.shape[1], parts.o.shape[2], parts.v.shape[1]
     if wide != read:
         return f"W_E is {wide} wide and what the heads read {read}: another map is in between"

@@ -163,7 +163,10 @@ def table_of(distances: xr.DataArray, clusters: xr.DataArray) -> xr.Dataset:
     for id, cluster in zip(ids, clusters.values.tolist(), strict=True):
         number[layers.index(id.layer_id), id.head] = cluster
     one_stack = {id.stream for id in ids} == {""}
-    attrs = {**clusters.attrs, "long_name": f"{clusters.attrs['long_name']}, {_NO_HEAD}: no such head"}
+    attrs = {
+        **clusters.attrs,
+        "long_name": f"{clusters.attrs['long_name']}, {_NO_HEAD}: no such head",
+    }
     return xr.Dataset(
         {"cluster": (("layer", "head"), number, attrs), "divergence": distances},
         coords={

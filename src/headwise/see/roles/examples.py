@@ -15,7 +15,7 @@ from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.hub.shards import whole
-from headwise.names import ConfigError, HeadError, HeadId, LayerId, spans_of
+from headwise.names import ConfigError, HeadError, HeadId, LayerId, layer_spans
 from headwise.see.looking import refuse_split, run_id
 from headwise.see.probes import Probe, chosen
 from headwise.see.roles.cases import Example, HeadPattern, TextMap, of_tokens, of_units
@@ -168,5 +168,5 @@ def _layer(model: Model, head: HeadId) -> Layer:
 
 
 def _no_layer(model: Model, head: HeadId, layers: Sequence[LayerId]) -> HeadError:
-    known = spans_of(sorted(layers, key=lambda id: model.anatomy.streams.index(id.stream)))
+    known = layer_spans(sorted(layers, key=lambda id: model.anatomy.streams.index(id.stream)))
     return HeadError(f"there is no head {head}: the layers of {model.name} are {known}")
