@@ -17,6 +17,7 @@ Errors, each carrying one clear line (what was wrong, what came, what to do):
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ __all__ = [
     "OutputError",
     "ShapeError",
     "TextError",
+    "spans",
 ]
 
 
@@ -100,6 +102,14 @@ class LayerId:
     def neuron(self, neuron: int) -> NeuronId:
         """The id of neuron `neuron` of this layer's feed-forward network."""
         return NeuronId(self.stream, self.layer, neuron)
+
+
+def spans(ids: Iterable[LayerId] | Iterable[HeadId]) -> str:
+    """From which to which there are, for each stream: `0 to 5`, or `encoder.0 to encoder.3, cross.0 to cross.3`."""
+    by_stream: dict[str, list[Any]] = {}
+    for id in ids:
+        by_stream.setdefault(id.stream, []).append(id)
+    return ", ".join(f"{min(held)} to {max(held)}" for held in by_stream.values())
 
 
 @dataclass(frozen=True, order=True)

@@ -53,6 +53,7 @@ def test_the_most_telling_are_chosen_and_written(
     held = json.loads(out.read_text(encoding="utf-8"))
     ids = [neuron["id"] for neuron in held["neurons"]]
     assert len(ids) == 3
+    assert held["about"]["layers"] == ["0", "1"]
     assert all(id.startswith("1.") and f"\n{id}  " in answer.out for id in ids)
     whole = tmp_path / "n.nc"
     assert cli("neurons", corpus, "--lines", "-m", folder, "--count", "0", "-o", whole).code == 0
@@ -152,6 +153,35 @@ def test_look_shows_what_fires_at_each_token(cli: Cli, folder: Path) -> None:
         for fire, line in zip(found.at(i, top=2), table[2 * i : 2 * i + 2], strict=True):
             assert str(fire.neuron) in line.split()
             assert f"{fire.share:.2f}" in line.split()
+
+
+@pytest.mark.parametrize("width", [28, 40])
+def test_a_narrow_table_keeps_what_orders_it(
+    cli: Cli, folder: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    answer = cli("look", TEXT, "--ffn", "-m", folder, "--top", "1")
+    table = answer.out[answer.out.index("\ntoken ") + 1 :].splitlines()
+    assert all(cell_len(line) <= width for line in table)
+    assert "share" in table[0]
+    assert ("fires" in table[0]) is (width == 40)
+    found = hw.fires(hw.load(folder), TEXT)
+    for i, line in enumerate(table[1:]):
+        (fire,) = found.at(i, top=1)
+        assert f"{fire.share:.2f}" in line.split()
+        assert str(fire.neuron) in line.split()
+
+
+def test_one_text_is_said_as_one(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    text = tmp_path / "one.txt"
+    text.write_text("it is a cat", encoding="utf-8")
+    answer = cli("neurons", text, "-m", folder, "--top", "1", "--neuron", "1.3")
+    assert "\n1 text, " in answer.out
+    text.write_text("i", encoding="utf-8")
+    answer = cli("neurons", text, "-m", folder, "--top", "1", "--neuron", "1.3", "--everywhere")
+    assert "\n1 text, 1 token; counted: all tokens" in answer.out
+    answer = cli("neurons", text, "-m", folder)
+    assert "everywhere=True, --everywhere" in answer.err
 
 
 def test_look_shows_a_word_in_a_layer_and_as_json(cli: Cli, folder: Path) -> None:

@@ -61,6 +61,22 @@ def test_the_python_runs(page, tmp_path, monkeypatch):
     exec(compile(code, page, "exec"), {})
 
 
+@pytest.mark.models
+def test_the_probe_of_words_on_the_page_gives_what_records_show():
+    import headwise as hw
+
+    (page,) = [block for block in blocks("docs/profile.md", "python") if "units=words" in block]
+    held = {"hw": hw, "model": hw.load("smollm2")}
+    exec(compile(page, "docs/profile.md", "exec"), held)
+    one, other = (
+        record.pattern("1.2", words=True) for record in hw.look(held["model"], held["stories"])
+    )
+    wanted = (one.sel(query="he", key="Bob") + other.sel(query="she", key="Eve")) / 2
+    named = held["named"].sel(layer=1, head=2)
+    assert float(named["last_name"]) == pytest.approx(float(wanted), abs=1e-5)
+    assert int(named["last_name_count"]) == 2
+
+
 def test_the_page_on_profiles_names_every_statistic():
     from headwise.see import probes
     from headwise.see.profile.asking import Settings

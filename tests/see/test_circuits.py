@@ -191,6 +191,16 @@ def test_a_layer_that_runs_several_times_has_a_row_for_each() -> None:
     table = hw.circuits(hw.load(build("albert")), inputs_of("albert"))
     assert table.sizes["layer"] == build("albert").config.num_hidden_layers
     assert table.ov_norm.notnull().all()
+    assert "layers 1 to 2: the gain of the norm right before" in table.attrs["norms"]
+
+
+def test_an_embedding_of_another_width_has_no_copying_and_says_so() -> None:
+    table = hw.circuits(hw.load(build("albert")), inputs_of("albert"))
+    assert table.copying.isnull().all()
+    wide = build("albert").config.hidden_size
+    says = f"all layers: no copying, as W_E is 16 wide and what the heads read {wide}: another map"
+    assert table.attrs["not_available"].startswith(says)
+    assert "not_available" not in hw.circuits(decoder()).attrs
 
 
 def test_pairs_are_left_out_where_they_are_not_asked_for() -> None:
@@ -202,8 +212,12 @@ def test_pairs_are_left_out_where_they_are_not_asked_for() -> None:
 
 
 def test_a_model_that_reads_no_ids_is_refused_in_one_line() -> None:
-    with pytest.raises(ModelError, match=r"reads input_features.*pass inputs="):
+    with pytest.raises(
+        ModelError, match=r"reads input_features, not text.*hw\.circuits\(model, \{'input"
+    ):
         hw.circuits(hw.load(build("whisper")))
+    with pytest.raises(ModelError, match="reads input_features, not text"):
+        hw.circuits(hw.load(build("whisper")), "a text")
 
 
 def test_what_is_no_model_is_refused(unchecked: None) -> None:

@@ -15,8 +15,9 @@ from scipy.spatial.distance import jensenshannon
 import headwise as hw
 from headwise.names import ConfigError, ShapeError
 from headwise.see.clusters import measuring
-from headwise.see.clusters.grouping import plane, streams_of, tree
+from headwise.see.clusters.grouping import plane, streams_of, table_of, tree
 from headwise.see.clusters.measuring import divergence
+from headwise.see.profile.files import save_profile
 
 sys.path.append(str(Path(__file__).parents[1] / "hub"))
 from tiny_models import build
@@ -45,7 +46,8 @@ def test_they_are_what_a_double_loop_gives(bytes_model) -> None:
     assert list(found.head_a.values) == ids
     np.testing.assert_allclose(found, np.nan_to_num(wanted), atol=2e-6)
     assert found.attrs["units"] == "nats"
-    assert found.attrs["rows"] == {"rows": sum(map(len, TEXTS))}
+    assert found.attrs["rows"] == found.attrs["tokens"] == sum(map(len, TEXTS))
+    assert found.attrs["texts"] == len(TEXTS)
 
 
 def test_identical_heads_are_0_and_disjoint_ones_ln_2_apart() -> None:
@@ -65,7 +67,8 @@ def test_the_root_is_a_distance(bytes_model) -> None:
 
 def test_a_sample_is_the_same_for_all_heads_and_for_a_seed(bytes_model) -> None:
     some = hw.distances(bytes_model, TEXTS, rows=9, seed=3)
-    assert some.attrs["rows"] == {"rows": 9}
+    assert some.attrs["rows"] == 9
+    assert some.attrs["tokens"] == sum(map(len, TEXTS))
     np.testing.assert_array_equal(some, hw.distances(bytes_model, iter(TEXTS), rows=9, seed=3))
     assert not np.allclose(some, hw.distances(bytes_model, TEXTS, rows=9, seed=4))
 
@@ -83,7 +86,9 @@ def test_streams_of_an_encoder_decoder_are_compared_apart() -> None:
         "decoder_input_ids": torch.randint(3, 40, (2, 4)),
     }
     found = hw.distances(model, batch)
-    assert found.attrs["rows"] == {"encoder": 12, "decoder": 8, "cross": 8}
+    rows = {name: n for name, n in found.attrs.items() if name.startswith("rows")}
+    assert rows == {"rows_encoder": 12, "rows_decoder": 8, "rows_cross": 8}
+    assert found.attrs["tokens"] == 20
     assert streams_of(found) == ["encoder", "decoder", "cross"]
     between = found.sel(head_a="encoder.0.0", head_b="cross.0.0")
     assert np.isnan(between)
@@ -112,6 +117,34 @@ def test_heads_that_look_alike_are_in_one_cluster() -> None:
     assert {frozenset(order[:2]), frozenset(order[-2:])} & {frozenset(["0.2", "0.3"])}
 
 
+def test_clusters_are_numbered_from_the_largest() -> None:
+    places = np.array([9, 9.1, 0, 0.1, 0.2, 20, 30])
+    groups = hw.clusters(table((places[:, None] - places) ** 2), 4)
+    assert groups.values.tolist() == [2, 2, 1, 1, 1, 3, 4]
+    assert len(set(hw.clusters(table((places[:, None] - places) ** 2)).values.tolist())) == 7
+
+
+def test_distances_and_clusters_are_written_and_read_back(bytes_model, tmp_path) -> None:
+    found = hw.distances(bytes_model, TEXTS, rows=9)
+    found.to_netcdf(tmp_path / "apart.nc")
+    back = xr.load_dataarray(tmp_path / "apart.nc")
+    np.testing.assert_array_equal(back, found)
+    assert back.attrs["rows"] == 9
+    save_profile(table_of(found, hw.clusters(found, 2)), tmp_path / "c.nc")
+    held = hw.load_profile(tmp_path / "c.nc")
+    np.testing.assert_array_equal(held["divergence"], found)
+    assert held["cluster"].dtype.kind == "i"
+
+
+def test_a_head_that_is_not_there_has_no_cluster() -> None:
+    apart = table(np.zeros((3, 3))).assign_coords(
+        head_a=["0.0", "0.1", "1.0"], head_b=["0.0", "0.1", "1.0"]
+    )
+    held = table_of(apart, hw.clusters(apart, 1))["cluster"]
+    assert held.values.tolist() == [[1, 1], [1, -1]]
+    assert "-1: no such head" in held.attrs["long_name"]
+
+
 def test_the_plane_keeps_distances_that_a_plane_holds() -> None:
     rng = np.random.default_rng(0)
     points = rng.normal(size=(7, 2))
@@ -126,6 +159,8 @@ def test_wrong_arguments_are_one_line(bytes_model) -> None:
         hw.distances(bytes_model, TEXTS, rows=0)
     with pytest.raises(ConfigError, match="count must be"):
         hw.clusters(table(np.zeros((2, 2))), 0)
+    with pytest.raises(ConfigError, match="there are 2 heads, so at most 2 clusters; came count=3"):
+        hw.clusters(table(np.zeros((2, 2))), 3)
     with pytest.raises(ShapeError, match="no heads of stream 'cross'"):
         tree(table(np.zeros((2, 2))), "cross")
 

@@ -102,3 +102,11 @@ def test_wrong_arguments_are_one_line(bytes_model) -> None:
         HeadError, match="there is no stream 'cross'; the streams of this record are ''"
     ):
         hw.rollout(record, stream="cross")
+
+
+def test_what_is_no_record_or_no_slice_is_one_line(bytes_model, unchecked: None) -> None:
+    record = hw.look(bytes_model, TEXT)
+    with pytest.raises(ConfigError, match=r"layers must be a slice, as slice\(0, 6\).*came 3"):
+        hw.rollout(record, layers=3)
+    with pytest.raises(ConfigError, match="takes the record of one text, came list"):
+        hw.rollout([record])

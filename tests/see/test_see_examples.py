@@ -185,12 +185,16 @@ def test_cross_attention() -> None:
     weights = hw.look(model, batch)[0].weights("cross.0.1")
     np.testing.assert_allclose([f.mass for f in found], np.sort(weights[:, 0])[::-1], atol=1e-6)
     assert hw.examples(model, [batch], "cross.0.1", "previous") == []
+    known = r"are encoder\.0 to encoder\.0, decoder\.0 to decoder\.0, cross\.0 to cross\.0$"
+    for wrong in ("0.1", "cross.7.0"):
+        with pytest.raises(HeadError, match=known):
+            hw.examples(model, [batch], wrong)
 
 
 def test_mistakes(bytes_model) -> None:
     with pytest.raises(HeadError, match=r"no head 1\.6: layer 1 has the heads 1\.0 to 1\.5"):
         hw.examples(bytes_model, TEXTS, "1.6")
-    with pytest.raises(HeadError, match=r"no head 2\.0"):
+    with pytest.raises(HeadError, match=r"no head 2\.0: the layers of .* are 0 to 1$"):
         hw.examples(bytes_model, TEXTS, "2.0")
     with pytest.raises(HeadError, match="is not a head id"):
         hw.examples(bytes_model, TEXTS, "two")

@@ -245,6 +245,12 @@ def test_mistakes_are_told_in_one_line(tmp_path: Any) -> None:
         hw.neurons(model, TEXTS)
 
 
+def test_a_side_is_positive_or_negative(bytes_model: hw.Model) -> None:
+    found = hw.neurons(bytes_model, ["it is so"])
+    with pytest.raises(ConfigError, match="side must be 'positive' or 'negative', came 'sideways'"):
+        found.contexts("0.1", "sideways")
+
+
 def test_rows_of_ids_without_a_tokenizer() -> None:
     model = planted()
     bare = hw.load(model.module)

@@ -303,6 +303,8 @@ def test_weights_only_grow_darker_and_the_scale_holds_them() -> None:
     assert scale_top(np.array([np.nan, 0.3])) == 0.5
     assert scale_top(np.array([np.nan])) == 0.01
     assert scale_top(np.array([0.9])) == 1.0
+    for largest, top in ((1.2, 1.5), (13.8, 15), (15.0, 15), (21.0, 30), (64.0, 80), (950.0, 1000)):
+        assert scale_top(np.array([0, largest])) == pytest.approx(top)
     assert hex_of((0, 114, 178)) == "#0072b2"
 
 

@@ -21,8 +21,8 @@ def say(line: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
 
 
-def counted(profile: xr.Dataset) -> str:
-    """How many texts and tokens a profile is of."""
+def counted(profile: xr.Dataset | xr.DataArray) -> str:
+    """How many texts and tokens a profile (or distances) is of."""
     texts, tokens = profile.attrs["texts"], profile.attrs["tokens"]
     pieces = profile.attrs.get("pieces", texts)
     cut = f" in {pieces:,} pieces" if pieces != texts else ""

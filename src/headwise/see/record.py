@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from headwise.core.scores import Scores
 from headwise.core.streaming import Wanted, measure
-from headwise.names import HeadError, HeadId, LayerId
+from headwise.names import HeadError, HeadId, LayerId, spans
 from headwise.see.circuits.norms import Lengths
 from headwise.see.texts.tokens import Token
 from headwise.see.texts.words import RULE, Word, to_words, words_of
@@ -159,10 +159,7 @@ class Record:
         return layer
 
     def _known_layers(self) -> str:
-        streams = dict.fromkeys(id.stream for id in self.layers)
-        last = {s: max(id.layer for id in self.layers if id.stream == s) for s in streams}
-        spans = ", ".join(f"{LayerId(s, 0)} to {LayerId(s, n)}" for s, n in last.items())
-        return f"the model's layers are {spans}"
+        return f"the model's layers are {spans(self.layers)}"
 
     def weights(self, head: str | HeadId) -> Float[np.ndarray, "query key"]:
         """The pattern of one head: row q is what token q looks at, and sums to 1 (0 if it may see nothing)."""

@@ -61,6 +61,7 @@ SHADES = "·░▒▓█"
 STEPS = (0.05, 0.2, 0.4, 0.7)
 """Where the next shade begins, as parts of the top of the scale."""
 
+_PARTS = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 _TOPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _BLUES: tuple[RGB, ...] = (
     (247, 251, 255),
@@ -100,13 +101,16 @@ _ROUNDED_1 = 1.001
 
 
 def scale_top(weights: Float[np.ndarray, "*axes"]) -> float:
-    """The number at the dark end: the smallest of 0.01, 0.02, 0.05, ... that holds them all, beyond 1 for norms."""
+    """The number at the dark end: the smallest of 0.01, 0.02, 0.05, ... 1 that holds them all.
+
+    Beyond 1 (norms) it is one of 1, 1.5, 2, 3, ... 6, 8, 10 of their power of ten, so that the largest is dark.
+    """
     seen = weights[np.isfinite(weights)]
     largest = float(seen.max()) if seen.size else 0.0
     if largest <= _ROUNDED_1:
         return next((top for top in _TOPS if largest <= top), 1.0)
     ten = 10.0 ** math.floor(math.log10(largest))
-    return next(part * ten for part in (1, 2, 5, 10) if largest <= part * ten * (1 + 1e-9))
+    return next(part * ten for part in _PARTS if largest <= part * ten * (1 + 1e-9))
 
 
 def kv_starts(groups: dict[int, int]) -> tuple[int, ...]:

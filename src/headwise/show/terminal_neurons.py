@@ -91,24 +91,25 @@ def fires_table(
 
     Args:
         tokens: labels, each with its neurons in the order they are to be shown.
-        width: cells of a line.
+        width: cells of a line; where it is narrow, labels are cut, then activations and lengths left out, and the
+            share, by which they are ordered, is kept.
         colour: whether tokens are shown in bold.
     """
     rows = [row for _, rows in tokens for row in rows]
     ids = max([len("neuron"), *(len(row.neuron) for row in rows)])
     label = min(_LABEL, max([len("token"), *(cell_len(one_line(name)) for name, _ in tokens)]))
+    label = max(len("token"), min(label, width - len(_numbers(ids, "", "", "", ""))))
+    short = label + len(_numbers(ids, "", "", "", "")) > width
     raises = any(row.raises is not None for row in rows)
-    head = f"{'token':<{label}}  {'neuron':<{ids}}  {'fires':>6}  {'adds':>6}  {'share':>5}"
+    head = f"{'token':<{label}}{_numbers(ids, 'neuron', 'fires', 'adds', 'share', short)}"
     lines = [Text(fit(head + "  raises" * raises, width).rstrip())]
     for name, found in tokens:
         for i, row in enumerate(found):
             line = Text(fit(name, label) if i == 0 else " " * label)
             if colour:
                 line.stylize("bold")
-            line.append(
-                f"  {row.neuron:<{ids}}  {number(row.activation):>6}  {number(row.norm):>6}"
-            )
-            line.append(f"  {row.share:>5.2f}")
+            figures = number(row.activation), number(row.norm), f"{row.share:.2f}"
+            line.append(_numbers(ids, row.neuron, *figures, short))
             if row.raises is not None:
                 line = _raised(line.append("  "), row.raises, width)[0]
             line.truncate(width, overflow="ellipsis")
@@ -116,6 +117,12 @@ def fires_table(
         if not found:
             lines.append(Text(fit(f"{one_line(name)}  no neuron", width).rstrip()))
     return print_lines(lines)
+
+
+def _numbers(ids: int, neuron: str, fires: str, adds: str, share: str, short: bool = False) -> str:
+    """The columns of a neuron; without the two in the middle where there is no room."""
+    middle = "" if short else f"  {fires:>6}  {adds:>6}"
+    return f"  {neuron:<{ids}}{middle}  {share:>5}"
 
 
 def _raised(lead: Text, tokens: Sequence[str], width: int) -> list[Text]:

@@ -28,7 +28,7 @@ class ClustersRequest:
     corpus: Corpus
     targets: Corpus | None
     model: str
-    count: int
+    count: int | None
     rows: int
     seed: int
     stream: str | None
@@ -43,7 +43,7 @@ class ClustersRequest:
 @click.command(short_help="Which heads look alike over a corpus.")
 @files_argument()
 @model_option
-@click.option("--count", default=8, show_default=True, type=click.IntRange(1), help="Clusters.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="So many clusters. [8]")
 @click.option(
     "--rows",
     default=2000,
@@ -62,7 +62,7 @@ class ClustersRequest:
 def clusters(
     files: tuple[Path, ...],
     model: str,
-    count: int,
+    count: int | None,
     rows: int,
     seed: int,
     stream: str | None,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 import xarray as xr
 from rich.console import Console
+from rich.text import Text
 
 from headwise.cli.clusters.command import ClustersRequest
-from headwise.cli.printing import print_out, say, without
+from headwise.cli.printing import counted, print_out, say, without
 from headwise.cli.reading import begun, out_of_memory, reading_model
 from headwise.see.clusters.grouping import clusters, plane, streams_of, table_of, tree
 from headwise.see.clusters.measuring import distances
 from headwise.see.profile.files import left_out, save_profile
+from headwise.show.cells import flow, print_lines
 
 __all__ = ["run"]
 
@@ -36,15 +38,13 @@ def run(request: ClustersRequest) -> None:
         )
     except torch.OutOfMemoryError as error:
         raise out_of_memory(error) from None
-    groups = clusters(apart, request.count)
+    groups = clusters(apart, _count(request, apart))
     table = table_of(apart, groups)
     if request.out is not None:
         save_profile(table, request.out, "the clusters")
-    lines = _lines(apart, groups, model.name)
 
     def show(console: Console, colour: bool) -> None:
-        for line in lines:
-            console.print(line, markup=False, soft_wrap=True)
+        console.print(print_lines(_lines(apart, groups, model.name, console.width)))
 
     print_out(show, request.out)
     if request.pictures:
@@ -53,15 +53,35 @@ def run(request: ClustersRequest) -> None:
         say(f"wrote {request.out}{without(left_out(table, request.out))}")
 
 
-def _lines(apart: xr.DataArray, groups: xr.DataArray, name: str) -> list[str]:
-    rows = ", ".join(f"{n:,}" for n in dict.fromkeys(apart.attrs["rows"].values()))
-    lines = [f"{name}: {groups.size} heads, what they look at from {rows} tokens"]
+def _count(request: ClustersRequest, apart: xr.DataArray) -> int | None:
+    """How many clusters to make: those asked for, or where there are fewer heads as many as these."""
+    names = [str(id).rpartition(".")[0].rpartition(".")[0] for id in apart["head_a"].values]
+    most = max(map(names.count, names))
+    if request.count is not None and request.count > most:
+        say(f"headwise: --count {request.count}: there are {most} heads, each a cluster of its own")
+        return most
+    return request.count
+
+
+def _lines(apart: xr.DataArray, groups: xr.DataArray, name: str, width: int) -> list[Text]:
+    rows = dict.fromkeys(n for key, n in apart.attrs.items() if key.split("_")[0] == "rows")
+    told = ", ".join(f"{n:,}" for n in rows)
+    head = f"{name}: {groups.size} heads, from {told} tokens, drawn from {counted(apart)}"
+    lines = _wrapped(head, width)
     for number in range(1, int(groups.max()) + 1):
         ids = [str(id) for id in groups["head"].values[groups.values == number]]
-        within = apart.sel(head_a=ids, head_b=ids).values
-        mean = within.sum() / max(len(ids) * (len(ids) - 1), 1)
-        lines.append(f"{number}  {len(ids)} heads, {mean:.3f} nats apart: {' '.join(ids)}")
+        what = "1 head"
+        if len(ids) > 1:
+            mean = apart.sel(head_a=ids, head_b=ids).values.sum() / (len(ids) * (len(ids) - 1))
+            what = f"{len(ids)} heads, {mean:.3f} nats apart"
+        lines += _wrapped(f"{number:<2} {what}: {' '.join(ids)}", width)
     return lines
+
+
+def _wrapped(line: str, width: int) -> list[Text]:
+    """The words on lines of a width, all but the first indented."""
+    first, *words = map(Text, line.split(" "))
+    return flow([first, *words], width, indent=3, gap=1)
 
 
 def _draw(request: ClustersRequest, apart: xr.DataArray, groups: xr.DataArray, name: str) -> None:

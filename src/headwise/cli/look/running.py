@@ -140,10 +140,13 @@ def _map(
     links: dict[HeadId, Cell],
     view: View,
 ) -> Map:
-    """One head's map by tokens or by words; its title names the link that makes it telling, as the map has it."""
+    """One head's map by tokens or by words; its title names the link that makes it telling, as the map has it.
+
+    What the head does most is read off its weights, so it stands above no map of norms.
+    """
     layer = record.layer_of(id)
     summary = next(s for s in summaries if s.id == id)
-    title = f"{id}  {summary.does} {summary.mass:.2f}"
+    title = f"{id}" if view.norms else f"{id}  {summary.does} {summary.mass:.2f}"
     if layer.num_kv_heads != layer.num_heads:
         title += f"  (KV group {layer.kv_group(id.head)})"
     if view.norms:

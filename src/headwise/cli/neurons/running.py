@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 
 from headwise.cli.neurons.command import NeuronsRequest
-from headwise.cli.printing import print_out, say
+from headwise.cli.printing import counted, print_out, say
 from headwise.cli.progress import RunProgress
 from headwise.cli.reading import begun, out_of_memory, reading_model
 from headwise.cli.stopping import Stopping
@@ -60,14 +60,18 @@ def run(request: NeuronsRequest) -> int:
     _print(request, result, model, gatherer.networks, chosen)
     kept = f"; wrote {request.out}" if request.out is not None else ""
     if problem is not None:
-        what = f"{gatherer.texts:,} texts before it are shown{kept}"
+        what = f"{_texts(gatherer.texts)} before it {'is' if gatherer.texts == 1 else 'are'} shown{kept}"
         raise type(problem)(f"{problem}; {what}") from None
     if stopping.asked:
-        say(f"headwise: interrupted after {gatherer.texts:,} texts{kept}")
+        say(f"headwise: interrupted after {_texts(gatherer.texts)}{kept}")
         return stopping.code
     if kept:
         say(kept[2:])
     return 0
+
+
+def _texts(count: int) -> str:
+    return f"{count:,} text{'' if count == 1 else 's'}"
 
 
 def _through(
@@ -128,10 +132,7 @@ def _print(
         console.print(networks.known, markup=False)
         if networks.left_out:
             console.print(networks.left_out, markup=False)
-        console.print(
-            f"{about['texts']:,} texts, {about['tokens']:,} tokens; counted: {about['counted']}",
-            markup=False,
-        )
+        console.print(f"{counted(result.table)}; counted: {about['counted']}", markup=False)
         for id, side in chosen:
             lines = [_line(context) for context in result.contexts(id, side)]
             head = _head(result, networks, lens if id.stream == last.id.stream else None, id, side)

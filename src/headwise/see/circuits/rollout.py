@@ -58,10 +58,19 @@ def rollout(
 
     Raises:
         HeadError: no stream of this model, or no layer left.
-        ConfigError: a residual that is no share.
+        ConfigError: no record of one text, a residual that is no share, or layers that are no slice.
     """
     import xarray as xr
 
+    if not isinstance(record, Record):
+        raise ConfigError(
+            f"rollout takes the record of one text, came {type(record).__name__}; look at one text, or call it "
+            "for each record of a list"
+        )
+    if layers is not None and not isinstance(layers, slice):
+        raise ConfigError(
+            f"layers must be a slice, as slice(0, 6), or None for all, came {layers!r}"
+        )
     if not 0 <= residual <= 1:
         raise ConfigError(f"residual must be a share, 0 to 1, came {residual!r}")
     streams = list(dict.fromkeys(id.stream for id in record.layers))

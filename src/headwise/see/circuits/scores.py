@@ -27,7 +27,7 @@ from headwise.see.circuits.products import (
     writing,
 )
 from headwise.see.circuits.short import short_input
-from headwise.see.circuits.telling import attributes, back, fits, ways
+from headwise.see.circuits.telling import attributes, back, no_copying, ways
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -101,14 +101,15 @@ class _Heads:
     numbers: list[dict[str, Tensor]] = field(default_factory=list)
     composition: dict[tuple[str, int, int], Tensor] = field(default_factory=dict)
     writes: list[tuple[Tensor, tuple[int, ...]] | None] = field(default_factory=list)
-    missing: list[tuple[str, str]] = field(default_factory=list)
+    missing: list[tuple[str, str, str]] = field(default_factory=list)
     baselines: dict[str, float] = field(default_factory=dict)
     backs: dict[tuple[str, str] | None, Tensor | None] = field(default_factory=dict)
 
     def add(self, layer: LayerWeights, parts: Folded) -> None:
         """The next layer."""
-        self.numbers.append(self._alone(layer, parts))
-        self.missing.append((parts.no_ov, parts.no_qk))
+        numbers, no_copying = self._alone(layer, parts)
+        self.numbers.append(numbers)
+        self.missing.append((parts.no_ov, parts.no_qk, no_copying))
         if not self.pairs:
             return
         for kind in KINDS:
@@ -119,22 +120,24 @@ class _Heads:
         shape = None if ov is None else (*ov[0].shape[1:], ov[1].shape[2])
         self.writes.append(None if ov is None or shape is None else (writing(*ov), shape))
 
-    def _alone(self, layer: LayerWeights, parts: Folded) -> dict[str, Tensor]:
+    def _alone(self, layer: LayerWeights, parts: Folded) -> tuple[dict[str, Tensor], str]:
+        """The numbers of each head by itself, and why none is of copying ("" where it is)."""
         none = torch.full((layer.num_heads,), torch.nan)
         found = {"copying": none, "ov_norm": none, "qk_norm": none}
         if parts.qk is not None:
             found["qk_norm"] = length(*parts.qk)
         if parts.ov is None:
-            return found
+            return found, ""
         found["ov_norm"] = length(*parts.ov)
         way = ways(self.weights, layer)
         if way not in self.backs:
             made = back(self.weights, layer)
             self.backs[way] = None if made is None else made.to(parts.ov[0].device)
         returns = self.backs[way]
-        if returns is not None and fits(parts, returns):
+        why = no_copying(parts, returns)
+        if returns is not None and not why:
             found["copying"] = copying(*parts.ov, returns)
-        return found
+        return found, why
 
     def _pair(self, later: LayerWeights, kind: str, factors: tuple[Tensor, Tensor]) -> None:
         """Composition with every layer before that writes where this one reads."""

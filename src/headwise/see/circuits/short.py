@@ -11,6 +11,7 @@ from torch import nn
 from headwise.hub.load import Model
 from headwise.names import ModelError
 from headwise.see.texts.batches import batches_of, from_inputs
+from headwise.see.texts.refusing import check_reads
 
 __all__ = ["short_input"]
 
@@ -28,7 +29,7 @@ def short_input(model: Model, inputs: str | Mapping[str, Any] | None) -> Mapping
     """What the model is called with: the text or batch given, or a few short texts or rows of random ids.
 
     Raises:
-        ModelError: none was given, and the model reads no ids, or of an unknown number.
+        ModelError: none was given, and the model reads no ids, or of an unknown number; a text, and it reads none.
     """
     if isinstance(inputs, Mapping):
         return from_inputs(model, inputs).inputs
@@ -43,11 +44,12 @@ def short_input(model: Model, inputs: str | Mapping[str, Any] | None) -> Mapping
 
 def _random_ids(model: Model) -> dict[str, Any]:
     main = getattr(model.module, "main_input_name", "input_ids")
+    check_reads(model.name, main, "circuits")
     size = _vocabulary(model.module)
-    if main != "input_ids" or size is None:
-        what = main if main != "input_ids" else "no ids of a known number"
+    if size is None:
         raise ModelError(
-            f"{model.name} reads {what}, so nothing can be made up for it; pass inputs={{name: tensor}}"
+            f"{model.name} reads no ids of a known number, so nothing can be made up for it; pass a batch from "
+            "Python: hw.circuits(model, {name: tensor})"
         )
     draw = torch.Generator().manual_seed(0)
     ids: dict[str, Any] = {"input_ids": torch.randint(size, (_ROWS, _LENGTH), generator=draw)}

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from headwise.hub.load import Model
 from headwise.hub.weights import LayerWeights, Weights
+from headwise.names import LayerId
 from headwise.see.circuits.folded import Folded
 
-__all__ = ["attributes", "back", "fits", "ways"]
+__all__ = ["attributes", "back", "no_copying", "ways"]
 
 _TRANSPOSED = "the embedding, transposed (the model makes no logits of this stream)"
 
@@ -50,25 +51,35 @@ def back(weights: Weights, layer: LayerWeights) -> Tensor | None:
     return made
 
 
-def fits(parts: Folded, back: Tensor) -> bool:
-    """Whether what is embedded is as wide as what the heads read, and what they write as what is unembedded."""
+def no_copying(parts: Folded, back: Tensor | None) -> str:
+    """Why there is no copying, "" where there is: what is embedded must be as wide as what the heads read, and what
+    they write as what is unembedded."""
     assert parts.v is not None
     assert parts.o is not None
-    return back.shape == (parts.o.shape[2], parts.v.shape[1])
+    if back is None:
+        return (
+            "nothing was found that embeds their tokens and makes logits over the same vocabulary"
+        )
+    wide, written, read = back.shape[1], parts.o.shape[2], parts.v.shape[1]
+    if wide != read:
+        return f"W_E is {wide} wide and what the heads read {read}: another map is in between"
+    if back.shape[0] != written:
+        return f"W_U reads {back.shape[0]} and the heads write {written}: another map is in between"
+    return ""
 
 
 def attributes(
     model: Model,
     weights: Weights,
     layers: Sequence[LayerWeights],
-    missing: Sequence[tuple[str, str]],
+    missing: Sequence[tuple[str, str, str]],
 ) -> dict[str, Any]:
     """What to say of a table: where its numbers are from, and why some are none.
 
     Args:
         model, weights: of which it is.
         layers: in the order of the table.
-        missing: for each why it has no OV circuit, and why no QK circuit; "" where it has.
+        missing: for each why it has no OV circuit, no QK circuit and no copying; "" where it has.
     """
     found: dict[str, Any] = {"model": model.name, "copying_through": _copying(weights, layers)}
     found["positions"] = "; ".join(_positions(layers))
@@ -78,9 +89,9 @@ def attributes(
     found["verified"] = max((x.off for x in maps), default=float("nan"))
     reasons: dict[str, list[str]] = {}
     for layer, whys in zip(layers, missing, strict=True):
-        for circuit, why in zip(("OV", "QK"), whys, strict=True):
+        for what, why in zip(("OV circuit", "QK circuit", "copying"), whys, strict=True):
             if why:
-                reasons.setdefault(f"no {circuit} circuit, as {why}", []).append(str(layer.id))
+                reasons.setdefault(f"no {what}, as {why}", []).append(str(layer.id))
     if reasons:
         found["not_available"] = "; ".join(
             f"{_run(ids, layers)}: {why}" for why, ids in reasons.items()
@@ -147,5 +158,15 @@ def _norms(layers: Sequence[LayerWeights], weights: Weights) -> list[str]:
 
 
 def _run(ids: Sequence[str], layers: Sequence[LayerWeights]) -> str:
-    """Layers in few words: all of them, or a list."""
-    return "all layers" if len(ids) == len(layers) else f"layers {', '.join(ids)}"
+    """Layers in few words: all of them, or runs of them in their order."""
+    if len(ids) == len(layers):
+        return "all layers"
+    runs: list[list[str]] = []
+    before: LayerId | None = None
+    for id in (layer.id for layer in layers):
+        if str(id) in ids:
+            follows = before is not None and before == LayerId(id.stream, id.layer - 1)
+            runs[-1].append(str(id)) if follows else runs.append([str(id)])
+            before = id
+    told = [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    return f"layer{'' if len(ids) == 1 else 's'} {', '.join(told)}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from headwise.names import ConfigError, HeadId, ShapeError
 
@@ -29,43 +29,70 @@ class Tree:
     links: Float[np.ndarray, "link 4"]
 
 
-def clusters(distances: xr.DataArray, count: int = 8) -> xr.DataArray:
-    """The cluster of each head, 1 to `count`, by average linkage of the roots of the divergences.
+_COUNT = 8
+_NO_HEAD = -1
+
+
+def clusters(distances: xr.DataArray, count: int | None = None) -> xr.DataArray:
+    """The cluster of each head, from 1 on, by average linkage of the roots of the divergences.
 
     Args:
         distances: from `distances`.
-        count: how many clusters, of each stream; fewer where there are fewer heads.
+        count: how many clusters, of each stream; None = 8, or as many as there are heads. A stream of fewer heads
+            than the others has as many as it has heads.
 
     Returns:
-        DataArray over head; streams are numbered one after another.
+        DataArray over head; streams are numbered one after another, the clusters of each from the largest on (of
+        the same size that with the first head first).
 
     Raises:
-        ConfigError: count is no whole number from 1.
+        ConfigError: count is no whole number from 1, or there are fewer heads.
         ShapeError: not square, or with NaN within a stream.
     """
     import xarray as xr
     from scipy.cluster.hierarchy import fcluster
 
-    if not isinstance(count, int) or count < 1:
+    if count is not None and (not isinstance(count, int) or count < 1):
         raise ConfigError(f"count must be a whole number from 1, came {count!r}")
     ids = [str(id) for id in distances["head_a"].values]
+    heads = {
+        stream: [i for i, id in enumerate(ids) if _stream(id) == stream]
+        for stream in streams_of(distances)
+    }
+    most = max(map(len, heads.values()), default=0)
+    if count is not None and count > most:
+        raise ConfigError(f"there are {most} heads, so at most {most} clusters; came count={count}")
     found = np.zeros(len(ids), dtype=np.int64)
-    for stream in streams_of(distances):
-        at = [i for i, id in enumerate(ids) if id.rpartition(".")[0].rpartition(".")[0] == stream]
+    for stream, at in heads.items():
         if len(at) == 1:
             found[at] = found.max() + 1
             continue
         links = tree(distances, stream).links
-        found[at] = fcluster(links, count, criterion="maxclust") + found.max()
+        found[at] = _by_size(fcluster(links, count or _COUNT, criterion="maxclust")) + found.max()
     attrs = {"long_name": "cluster of heads that look alike", "linkage": "average, of roots"}
     return xr.DataArray(found, dims=("head",), coords={"head": ids}, name="cluster", attrs=attrs)
+
+
+def _by_size(numbers: Int[np.ndarray, " head"]) -> Int[np.ndarray, " head"]:
+    """The same clusters, numbered from 1: the largest first, of the same size that with the first head first."""
+    _, first, mine, sizes = np.unique(
+        numbers, return_index=True, return_inverse=True, return_counts=True
+    )
+    rank = np.empty(len(sizes), dtype=np.int64)
+    rank[np.lexsort((first, -sizes))] = np.arange(1, len(sizes) + 1)
+    found: np.ndarray = rank[mine]
+    return found
+
+
+def _stream(id: str) -> str:
+    return id.rpartition(".")[0].rpartition(".")[0]
 
 
 def streams_of(distances: xr.DataArray) -> list[str]:
     """The streams whose heads were compared."""
     ids = [str(id) for id in distances["head_a"].values]
     known = np.diagonal(np.isfinite(distances.values))
-    names = [id.rpartition(".")[0].rpartition(".")[0] for id in ids]
+    names = list(map(_stream, ids))
     return list(dict.fromkeys(name for name, some in zip(names, known, strict=True) if some))
 
 
@@ -119,7 +146,7 @@ def _roots(
         raise ShapeError(f"no heads of stream {stream!r} were compared; there are {streams}")
     stream = streams[0] if stream is None else stream
     ids = [str(id) for id in distances["head_a"].values]
-    at = [i for i, id in enumerate(ids) if id.rpartition(".")[0].rpartition(".")[0] == stream]
+    at = [i for i, id in enumerate(ids) if _stream(id) == stream]
     values = distances.values[np.ix_(at, at)]
     if not np.isfinite(values).all():
         raise ShapeError("the distances hold NaN within a stream; compare its heads again")
@@ -132,12 +159,16 @@ def table_of(distances: xr.DataArray, clusters: xr.DataArray) -> xr.Dataset:
 
     ids = [HeadId.parse(str(id)) for id in distances["head_a"].values]
     layers = list(dict.fromkeys(id.layer_id for id in ids))
-    number = np.full((len(layers), 1 + max(id.head for id in ids)), np.nan)
+    number = np.full((len(layers), 1 + max(id.head for id in ids)), _NO_HEAD)
     for id, cluster in zip(ids, clusters.values.tolist(), strict=True):
         number[layers.index(id.layer_id), id.head] = cluster
     one_stack = {id.stream for id in ids} == {""}
+    attrs = {
+        **clusters.attrs,
+        "long_name": f"{clusters.attrs['long_name']}, {_NO_HEAD}: no such head",
+    }
     return xr.Dataset(
-        {"cluster": (("layer", "head"), number, dict(clusters.attrs)), "divergence": distances},
+        {"cluster": (("layer", "head"), number, attrs), "divergence": distances},
         coords={
             "layer": [id.layer if one_stack else str(id) for id in layers],
             "head": np.arange(number.shape[1]),

@@ -67,7 +67,8 @@ def distances(
 
     Returns:
         DataArray over (head_a, head_b), ids of heads, in nats (0 = the same, ln 2 = never the same keys); its root
-        is a distance. NaN between streams, whose rows are of different texts.
+        is a distance. NaN between streams, whose rows are of different texts. Its attrs say how many `rows` were
+        compared (`rows_encoder` and so on where there are streams), drawn from how many `texts` and `tokens`.
 
     Raises:
         ConfigError: rows is no whole number from 1.
@@ -81,14 +82,16 @@ def distances(
     def read() -> Iterator[Batch]:
         return batches_in(model, texts, target, context, "distances")
 
-    drawn = _draw(read(), rows, seed)
+    read_in = _Read()
+    drawn = _draw(read_in.counting(read()), rows, seed)
     total = sum(len(by_batch) for by_batch in drawn.values())
     sums = _Sums(model)
     for number, batch in enumerate(read()):
         sums.add(batch, drawn.get(number, []))
         if progress is not None:
             progress(sums.rows, total)
-    return sums.table({"model": model.name, "seed": seed})
+    counts = {"texts": read_in.texts, "tokens": read_in.tokens}
+    return sums.table({"model": model.name, "seed": seed, **counts})
 
 
 def divergence(
@@ -121,6 +124,21 @@ def _entropy(rows: Float[np.ndarray, "head number"]) -> Float[np.ndarray, " head
 def _kept(texts: Any) -> Any:
     """Something that can be read twice."""
     return list(texts) if isinstance(texts, Iterator) else texts
+
+
+@dataclass
+class _Read:
+    """How many texts and tokens were read."""
+
+    texts: int = 0
+    tokens: int = 0
+
+    def counting(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The same batches, counted on the way."""
+        for batch in batches:
+            self.texts += batch.size if batch.begun is None else batch.begun
+            self.tokens += batch.tokens or 0
+            yield batch
 
 
 class _Row(NamedTuple):
@@ -225,13 +243,13 @@ class _Sums:
             if self.counts[stream]:
                 found[first:last, first:last] = self.sums[stream] / self.counts[stream]
             first = last
-        counts = {stream or "rows": self.counts[stream] for stream in order}
+        counts = {"_".join(filter(None, ("rows", s))): self.counts[s] for s in order}
         return xr.DataArray(
             found,
             dims=("head_a", "head_b"),
             coords={"head_a": ids, "head_b": ids},
             name="divergence",
-            attrs={"long_name": _SAYS, "units": "nats", "rows": counts, **attrs},
+            attrs={"long_name": _SAYS, "units": "nats", **counts, **attrs},
         )
 
 

@@ -47,7 +47,8 @@ def _netcdf(saved: _Saved) -> bytes:
 def _json(saved: _Saved) -> bytes:
     found, asked = saved
     told = [_told(found, id) for id in (_all(found) if asked is None else asked)]
-    return to_json({"about": dict(found.table.attrs), "neurons": told})
+    about = {**found.table.attrs, "layers": [str(layer) for layer in found.layers]}
+    return to_json({"about": about, "neurons": told})
 
 
 def _all(found: Neurons) -> list[NeuronId]:

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from torch import Tensor
 
-from headwise.names import HeadError, LayerId, NeuronId
+from headwise.names import ConfigError, HeadError, LayerId, NeuronId
 from headwise.see.neurons.snippets import Context, Snippet, context_of, window_of
 from headwise.see.neurons.strongest import POSITIVE_NEGATIVE, LayerTally
 
@@ -98,7 +98,10 @@ class Neurons:
 
         Raises:
             HeadError: there is no such neuron.
+            ConfigError: no such side.
         """
+        if side not in POSITIVE_NEGATIVE:
+            raise ConfigError(f"side must be 'positive' or 'negative', came {side!r}")
         place = {**self.at(neuron), "side": POSITIVE_NEGATIVE.index(side)}
         names = ("activation", "snippet", "position")
         rows = zip(*(self.table[n].values[self._index(n, place)] for n in names), strict=True)

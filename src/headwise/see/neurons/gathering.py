@@ -154,7 +154,7 @@ class NeuronGatherer:
         if self.networks is None or not any(tally.tokens for tally in self._tallies.values()):
             raise TextError(
                 "no token counts: special tokens and the first of a text are left out; "
-                "give longer texts, or everywhere=True"
+                "give longer texts, or count those too (everywhere=True, --everywhere)"
             )
         keys = sorted(self._snippets)
         numbers = {key: i for i, key in enumerate(keys)}

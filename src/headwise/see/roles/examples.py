@@ -15,11 +15,10 @@ from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.hub.shards import whole
-from headwise.names import ConfigError, HeadError, HeadId, LayerId
+from headwise.names import ConfigError, HeadError, HeadId, LayerId, spans
 from headwise.see.looking import refuse_split, run_id
 from headwise.see.probes import Probe, chosen
 from headwise.see.roles.cases import Example, HeadPattern, TextMap, of_tokens, of_units
-from headwise.see.roles.role import ranges
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
 from headwise.see.texts.refusing import check_model
@@ -109,7 +108,8 @@ class Finder:
         with self.model.open(), tapped({self.layer.module: Tap(observers=(observe,))}):
             self.model.run(batch.inputs)
         if self.head.layer_id not in ran:
-            raise _no_layer(self.model, self.head, ran)
+            others = [layer.id for layer in self.model.anatomy.layers if layer.id not in ran]
+            raise _no_layer(self.model, self.head, [*others, *ran])
 
     def best(self) -> list[list[Example]]:
         """For each probe its strongest cases so far, most first."""
@@ -170,5 +170,5 @@ def _layer(model: Model, head: HeadId) -> Layer:
 def _no_layer(model: Model, head: HeadId, ran: Sequence[LayerId] = ()) -> HeadError:
     """What to say of a head that is in no layer; a layer that is run several times is known by those that ran."""
     layers = dict.fromkeys([*(layer.id for layer in model.anatomy.layers), *ran])
-    known = ranges(sorted(layers, key=lambda id: id.layer))
+    known = spans(sorted(layers, key=lambda id: id.layer))
     return HeadError(f"there is no head {head}: the layers of {model.name} are {known}")

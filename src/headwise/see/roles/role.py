@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwise.names import ConfigError, HeadError, HeadId, LayerId
+from headwise.names import ConfigError, HeadError, HeadId
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["QUIET", "Role", "Roles", "ranges"]
+__all__ = ["QUIET", "Role", "Roles"]
 
 QUIET = ("first", "separator", "delimiter")
 """Sinks: roles that most heads have, told like others and shown only where a head has no role beside them."""
@@ -210,7 +210,7 @@ class Roles:
         layers = [str(layer) for layer in self.evidence["layer"].values]
         if str(id.layer_id) not in layers:
             raise HeadError(
-                f"there is no head {id}: the heads of {self.model} are {ranges(self.heads)}"
+                f"there is no head {id}: the heads of {self.model} are {spans(self.heads)}"
             )
         layer = layers.index(str(id.layer_id))
         own = np.flatnonzero(self._there[layer])
@@ -248,11 +248,3 @@ class Roles:
 
 _NUMBERS = ("score", "low", "high", "sure", "baseline", "mass", "hits")
 _COUNTS = ("cases", "unseen", "texts")
-
-
-def ranges(ids: Iterable[HeadId] | Iterable[LayerId]) -> str:
-    """The first and the last of each stream, in words: `encoder.0 to encoder.5, cross.0 to cross.5`."""
-    ends: dict[str, list[str]] = {}
-    for id in ids:
-        ends.setdefault(id.stream, []).append(str(id))
-    return ", ".join(f"{found[0]} to {found[-1]}" for found in ends.values())
