@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from headwise.core import masks
 from headwise.core.masks import Mask
-from headwise.core.notation import read_mask
-from headwise.core.reach import reach
 from headwise.names import MaskError
 
 LENGTH = 9
@@ -43,7 +41,7 @@ def walked(steps: list[np.ndarray], q: int, k: int) -> int:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from(SOME), min_size=1, max_size=4))
 def test_first_is_the_shortest_path_through_the_layers(chosen: list[Mask]) -> None:
-    found = reach(chosen, length=LENGTH)
+    found = masks.reach(chosen, length=LENGTH)
     steps = [mask.dense(LENGTH, LENGTH, 0)[0].any(0).numpy() for mask in chosen]
     expected = [[walked(steps, q, k) for k in range(LENGTH)] for q in range(LENGTH)]
     assert found.first[0].tolist() == expected
@@ -53,38 +51,38 @@ def test_first_is_the_shortest_path_through_the_layers(chosen: list[Mask]) -> No
 
 
 def test_a_window_reaches_further_with_each_layer() -> None:
-    found = reach(masks.causal() & masks.window(4), 3, length=40)
+    found = masks.reach(masks.causal() & masks.window(4), 3, length=40)
     assert [int(found.back(layers)[0, -1]) for layers in range(4)] == [0, 3, 6, 9]
     assert found.opens is None
-    assert reach(masks.causal(), 5, length=40).opens == 1
+    assert masks.reach(masks.causal(), 5, length=40).opens == 1
     alternating = [masks.causal() & masks.window(2), masks.causal()]
-    assert int(reach(alternating, length=40).back(1).max()) == 1
-    assert int(reach(alternating, length=40).back().max()) == 39
+    assert int(masks.reach(alternating, length=40).back(1).max()) == 1
+    assert int(masks.reach(alternating, length=40).back().max()) == 39
 
 
 def test_texts_of_a_batch_are_told_apart() -> None:
-    found = reach(masks.causal() & masks.padding(lengths=[4, 2]), 2, length=4)
+    found = masks.reach(masks.causal() & masks.padding(lengths=[4, 2]), 2, length=4)
     assert found.context()[:, -1].tolist() == [4, 3]
 
 
 def test_a_decoder_reaches_what_the_encoder_reached() -> None:
-    encoder = reach(masks.window(1, ahead=1), 1, length=5)
+    encoder = masks.reach(masks.window(1, ahead=1), 1, length=5)
     cross = masks.tensor(torch.eye(3, 5, dtype=torch.bool))
-    found = reach(masks.causal(), 2, length=3, cross=cross, memory=encoder)
+    found = masks.reach(masks.causal(), 2, length=3, cross=cross, memory=encoder)
     assert found.memory is not None
     assert found.memory[0].tolist() == [[1, 1, -1, -1, -1], [2, 1, 1, -1, -1], [2, 2, 1, 1, -1]]
-    assert found.first[0].tolist() == reach(masks.causal(), 2, length=3).first[0].tolist()
+    assert found.first[0].tolist() == masks.reach(masks.causal(), 2, length=3).first[0].tolist()
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: reach([], length=3), "takes a mask or a list of masks"),
-        (lambda: reach(masks.causal(), 0, length=3), "layers must be a whole number from 1"),
-        (lambda: reach([masks.causal()] * 2, 3, length=3), "holds 2 masks for 3 layers"),
-        (lambda: reach(masks.causal(), length=0), "length must be"),
-        (lambda: reach(masks.causal(), length=3, cross=masks.full()), "go together"),
-        (lambda: reach(masks.causal(), length=3).after(2), "from 0 to 1"),
+        (lambda: masks.reach([], length=3), "takes a mask or a list of masks"),
+        (lambda: masks.reach(masks.causal(), 0, length=3), "layers must be a whole number from 1"),
+        (lambda: masks.reach([masks.causal()] * 2, 3, length=3), "holds 2 masks for 3 layers"),
+        (lambda: masks.reach(masks.causal(), length=0), "length must be"),
+        (lambda: masks.reach(masks.causal(), length=3, cross=masks.full()), "go together"),
+        (lambda: masks.reach(masks.causal(), length=3).after(2), "from 0 to 1"),
     ],
 )
 def test_what_cannot_be_is_refused(call, message: str) -> None:
@@ -107,7 +105,7 @@ def test_what_cannot_be_is_refused(call, message: str) -> None:
     ],
 )
 def test_a_mask_is_read_as_python_would(text: str, mask: Mask) -> None:
-    assert torch.equal(read_mask(text).dense(6, 6), mask.dense(6, 6))
+    assert torch.equal(masks.read(text).dense(6, 6), mask.dense(6, 6))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +126,7 @@ def test_a_mask_is_read_as_python_would(text: str, mask: Mask) -> None:
 )
 def test_what_cannot_be_read_is_told_with_its_place(text: str, at: int, why: str) -> None:
     with pytest.raises(MaskError) as told:
-        read_mask(text)
+        masks.read(text)
     first, shown, mark = str(told.value).split("\n")
     assert why in first
     assert (shown, mark) == (f"  {text}", f"  {' ' * at}^")

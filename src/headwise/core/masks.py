@@ -8,6 +8,8 @@ document borders). `&`, `|` and `~` act on the rules; limits are only ever added
 whatever else is or-ed in. Causality goes by position: query i of a call sits at `query_offset + i`, by
 default so that the last query sits at the last key, and a cached step, a chunk and the full pass agree.
 
+`reach` says whose input can be in whose output after some layers of masks, and `read` reads a mask written as text.
+
 Not covered: additive score biases (ALiBi, T5): they are `bias` in `attend`, not masks.
 """
 
@@ -15,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from operator import index
-from typing import Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import torch
 from jaxtyping import Bool, Int
@@ -38,12 +41,38 @@ from headwise.core.rules import (
 )
 from headwise.names import MaskError
 
-__all__ = ["Mask", "causal", "documents", "full", "padding", "prefix", "tensor", "window"]
+if TYPE_CHECKING:
+    from headwise.core.notation import read as read
+    from headwise.core.reach import Reach as Reach
+    from headwise.core.reach import reach as reach
+
+__all__ = [
+    "Mask",
+    "Reach",
+    "causal",
+    "documents",
+    "full",
+    "padding",
+    "prefix",
+    "reach",
+    "read",
+    "tensor",
+    "window",
+]
+
+_ON_MASKS = {"Reach": "reach", "reach": "reach", "read": "notation"}
+"""What is made of masks and lies beside them, by its module."""
 
 Form = Literal["full", "causal", "chunked", "dense"]
 
 _MOST = 2**31
 """No window or prefix is longer than this."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_MASKS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"headwise.core.{_ON_MASKS[name]}"), name)
 
 
 @dataclass(frozen=True, eq=False)

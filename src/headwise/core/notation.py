@@ -18,7 +18,7 @@ from headwise.core import masks
 from headwise.core.masks import Mask
 from headwise.names import MaskError
 
-__all__ = ["read_mask"]
+__all__ = ["read"]
 
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[&|~(),=\[\]]))")
 
@@ -42,7 +42,7 @@ _KNOWN: Mapping[str, tuple[Callable[..., Mask], tuple[str, ...], int]] = {
 _USES = "full, causal, window(n, ahead=0), prefix(n), documents([0, 0, 1]), padding(lengths=[3])"
 
 
-def read_mask(text: str) -> Mask:
+def read(text: str) -> Mask:
     """The mask a text describes.
 
     Raises:
