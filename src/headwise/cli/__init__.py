@@ -20,6 +20,7 @@ from headwise.cli.circuits.command import circuits as _circuits
 from headwise.cli.clusters.command import clusters as _clusters
 from headwise.cli.doctor import doctor as _doctor
 from headwise.cli.look.command import look as _look
+from headwise.cli.mask.command import mask as _mask
 from headwise.cli.neurons.command import neurons as _neurons
 from headwise.cli.profile.command import profile as _profile
 from headwise.cli.roles.command import roles as _roles
@@ -43,7 +44,7 @@ def app() -> None:
     """See, check and cut every attention head of a Transformer."""
 
 
-for _command in (_look, _profile, _roles, _circuits, _clusters, _neurons, _doctor):
+for _command in (_look, _profile, _roles, _circuits, _clusters, _neurons, _mask, _doctor):
     app.add_command(_command)
 
 

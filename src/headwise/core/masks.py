@@ -8,6 +8,8 @@ document borders). `&`, `|` and `~` act on the rules; limits are only ever added
 whatever else is or-ed in. Causality goes by position: query i of a call sits at `query_offset + i`, by
 default so that the last query sits at the last key, and a cached step, a chunk and the full pass agree.
 
+`reach` says whose input can be in whose output after some layers of masks, and `read` reads a mask written as text.
+
 Not covered: additive score biases (ALiBi, T5): they are `bias` in `attend`, not masks.
 """
 
@@ -15,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import index
-from typing import Literal, SupportsIndex
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from headwise.core.given import count, require_bool, require_mask, whole_numbers
 from headwise.core.limits import Lengths, Limit, Real, SameDocument
 from headwise.core.rules import (
     Both,
@@ -38,12 +41,35 @@ from headwise.core.rules import (
 )
 from headwise.names import MaskError
 
-__all__ = ["Mask", "causal", "documents", "full", "padding", "prefix", "tensor", "window"]
+if TYPE_CHECKING:
+    from headwise.core.notation import read as read
+    from headwise.core.reach import Reach as Reach
+    from headwise.core.reach import reach as reach
+
+__all__ = [
+    "Mask",
+    "Reach",
+    "causal",
+    "documents",
+    "full",
+    "padding",
+    "prefix",
+    "reach",
+    "read",
+    "tensor",
+    "window",
+]
+
+_ON_MASKS = {"Reach": "reach", "reach": "reach", "read": "notation"}
+"""What is made of masks and lies beside them, by its module."""
 
 Form = Literal["full", "causal", "chunked", "dense"]
 
-_MOST = 2**31
-"""No window or prefix is longer than this."""
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_MASKS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"headwise.core.{_ON_MASKS[name]}"), name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +80,11 @@ class Mask:
     limits: tuple[Limit, ...] = ()
 
     def __and__(self, other: Mask) -> Mask:
-        _require_mask(other, "&")
+        require_mask(other, Mask, "&")
         return Mask(_both(self.rule, other.rule), _joined(self.limits, other.limits))
 
     def __or__(self, other: Mask) -> Mask:
-        _require_mask(other, "|")
+        require_mask(other, Mask, "|")
         return Mask(_either(self.rule, other.rule), _joined(self.limits, other.limits))
 
     def __invert__(self) -> Mask:
@@ -165,8 +191,8 @@ def window(n: SupportsIndex, ahead: SupportsIndex = 0) -> Mask:
 
     `window(1)` is the query alone; `window(256)` is what Mistral calls a sliding window of 256.
     """
-    n = _count("window(n)", n, at_least=1)
-    return Mask(Window(n - 1, _count("window(ahead=)", ahead, at_least=0)))
+    n = count("window(n)", n, at_least=1)
+    return Mask(Window(n - 1, count("window(ahead=)", ahead, at_least=0)))
 
 
 def prefix(n: SupportsIndex | Int[Tensor, " batch"] | Sequence[int]) -> Mask:
@@ -175,8 +201,8 @@ def prefix(n: SupportsIndex | Int[Tensor, " batch"] | Sequence[int]) -> Mask:
     `causal() | prefix(n)` is a prefix language model.
     """
     if isinstance(n, SupportsIndex) and not getattr(n, "ndim", 0) and not isinstance(n, Tensor):
-        return Mask(Prefix(_count("prefix(n)", n, at_least=0)))
-    return Mask(Prefix(_whole_numbers(n, "prefix(n)", dims=1)))
+        return Mask(Prefix(count("prefix(n)", n, at_least=0)))
+    return Mask(Prefix(whole_numbers(n, "prefix(n)", dims=1)))
 
 
 def padding(
@@ -196,9 +222,9 @@ def padding(
     if (lengths is None) == (key_padding_mask is None):
         raise MaskError("padding takes one of lengths= and key_padding_mask=; give exactly one")
     if lengths is not None:
-        return Mask(Full(), (Lengths(_whole_numbers(lengths, "padding(lengths=)", dims=1)),))
+        return Mask(Full(), (Lengths(whole_numbers(lengths, "padding(lengths=)", dims=1)),))
     assert key_padding_mask is not None
-    _require_bool(
+    require_bool(
         key_padding_mask,
         "key_padding_mask",
         "True = padding: for a 1/0 attention_mask of transformers pass attention_mask == 0",
@@ -221,9 +247,9 @@ def documents(
         query_ids: the numbers of the queries where they are another sequence (cross-attention): one for
             each query of the call, or more and read by the position of the query.
     """
-    of_keys = _whole_numbers(ids, "documents(ids)", dims=None)
+    of_keys = whole_numbers(ids, "documents(ids)", dims=None)
     of_queries = (
-        None if query_ids is None else _whole_numbers(query_ids, "documents(query_ids=)", dims=None)
+        None if query_ids is None else whole_numbers(query_ids, "documents(query_ids=)", dims=None)
     )
     return Mask(Full(), (SameDocument(of_keys, of_queries),))
 
@@ -237,7 +263,7 @@ def tensor(allowed: Bool[Tensor, "*shape"]) -> Mask:
     Raises:
         MaskError: not boolean, or of another shape.
     """
-    _require_bool(
+    require_bool(
         allowed, "a mask tensor", "True = may attend: pass x.bool(), or mask == 0 for a -inf mask"
     )
     if allowed.dim() == 2:
@@ -261,52 +287,6 @@ def positions(
     """Positions of the queries and keys of one call whose first query sits at `offset`."""
     q = torch.arange(offset, offset + query_len, device=device)
     return q[:, None], torch.arange(key_len, device=device)[None, :]
-
-
-def _require_mask(other: object, sign: str) -> None:
-    if not isinstance(other, Mask):
-        hint = "; wrap a boolean tensor as masks.tensor(x)" if isinstance(other, Tensor) else ""
-        raise MaskError(f"a mask {sign} takes another mask, came {type(other).__name__}{hint}")
-
-
-def _require_bool(x: object, what: str, hint: str) -> None:
-    if not isinstance(x, Tensor):
-        raise MaskError(f"{what} must be a boolean tensor, came {type(x).__name__}")
-    if x.dtype is not torch.bool:
-        raise MaskError(
-            f"{what} must be boolean, came {str(x.dtype).removeprefix('torch.')}; {hint}"
-        )
-
-
-def _count(what: str, n: SupportsIndex, at_least: int) -> int:
-    """n as an int (numpy's whole numbers too), checked."""
-    whole = isinstance(n, SupportsIndex) and not isinstance(n, bool | Tensor)
-    if not whole or not at_least <= index(n) <= _MOST:
-        raise MaskError(
-            f"{what} takes a whole number of at least {at_least} (at most {_MOST}), came {n!r}"
-        )
-    return index(n)
-
-
-def _whole_numbers(x: object, what: str, dims: int | None) -> Tensor:
-    """x as an int64 tensor; [position] becomes [1, position] where dims is None."""
-    try:
-        numbers = torch.as_tensor(x)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise MaskError(f"{what} takes whole numbers, came {x!r}") from error
-    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype is torch.bool:
-        raise MaskError(
-            f"{what} takes whole numbers, came {str(numbers.dtype).removeprefix('torch.')}"
-        )
-    if dims is None and numbers.dim() == 1:
-        numbers = numbers[None]
-    if numbers.dim() != (dims or 2):
-        wanted = "[batch]" if dims else "[position] or [batch, position]"
-        raise MaskError(f"{what} takes {wanted}, came {list(numbers.shape)}")
-    on_cpu = numbers.device.type == "cpu"  # elsewhere looking at the numbers would stop the device
-    if dims and on_cpu and bool((numbers < 0).any()):
-        raise MaskError(f"{what} takes numbers of at least 0, came {numbers.tolist()}")
-    return numbers.long()
 
 
 def _both(a: Rule, b: Rule) -> Rule:

@@ -20,6 +20,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from headwise.core.reach import Reach
 from headwise.files import replacing
 from headwise.names import OutputError, ShapeError
 from headwise.show.fonts import families_for
@@ -38,7 +39,7 @@ from headwise.show.picture_style import (
     style,
 )
 
-__all__ = ["DPI", "HeadPicture", "draw_grid", "draw_maps", "save"]
+__all__ = ["DPI", "HeadPicture", "draw_grid", "draw_maps", "draw_reach", "save"]
 
 DPI = 220
 _VECTOR_LIMIT = 4096
@@ -99,6 +100,14 @@ def draw_grid(grid: Grid, *, caption: str) -> Figure:
         raise ShapeError("no heads to draw; give at least one")
     with mpl.rc_context(style(families_for([caption]))):
         return grid_figure(grid, caption)
+
+
+def draw_reach(reach: Reach, *, caption: str) -> Figure:
+    """After how many layers of a mask one position's input can be in another's output."""
+    from headwise.show.picture_reach import reach_figure
+
+    with mpl.rc_context(style(families_for([caption]))):
+        return reach_figure(reach, caption)
 
 
 def save(figure: Figure, path: str | Path) -> None:

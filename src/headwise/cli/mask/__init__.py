@@ -1,0 +1,1 @@
+"""`headwise mask`: `command` reads the arguments, `running` does what they ask."""
