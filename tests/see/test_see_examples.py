@@ -89,7 +89,7 @@ def test_the_cases_of_a_probe_of_words(bytes_model, monkeypatch) -> None:
         for at in range(2, len(words)):
             row = weights[words[at].first : words[at].last].mean(0)
             to = np.array([row[w.first : w.last].sum() for w in words])
-            others = np.delete(to, [at - 2, at - 1]).max()
+            others = np.delete(to, [at - 2, at - 1, at]).max(initial=0.0)
             hit = to[at - 2 : at].max() >= others
             wanted.append((to[at - 2 : at].sum(), words[at].text, words[at - 2].text, hit, others))
     wanted.sort(key=lambda case: -case[0])

@@ -150,6 +150,8 @@ def of_units(probe: Probe, text: TextMap) -> Iterator[Example]:
         if named and row[list(named)].sum() > 0:
             others = row.copy()
             others[list(named)] = -1.0
+            if ranges[0][query] in ranges[1]:  # itself is no rival
+                others[ranges[1].index(ranges[0][query])] = -1.0
             best = int(others.argmax())
             first, last = ranges[0][query]
             tokens = text.queries.tokens[first:last]

@@ -154,20 +154,23 @@ def _judged(evidence: xr.Dataset, level: float, least: float) -> xr.Dataset:
     with np.errstate(invalid="ignore", divide="ignore"):
         chance = np.sqrt((baseline * (1 - baseline)).clip(0) / evidence["cases"].values)
     plain = stdtrit(freedom, 0.975) * error
-    wide = stdtrit(freedom, 1 - level / (2 * max(1, int(tested.sum())))) * np.fmax(error, chance)
+    tail = level / (2 * max(1, int(tested.sum())))
+    sure = score - stdtrit(freedom, 1 - tail) * np.fmax(error, chance)
     low, high = (score - plain).clip(0, 1), (score + plain).clip(0, 1)
-    alike = 0.025 ** (1 / np.clip(freedom + 1, 1, np.maximum(texts, 1)))  # Clopper & Pearson 1934
-    low = np.where((error == 0) & (score == 1), alike, low)
-    high = np.where((error == 0) & (score == 0), 1 - alike, high)
+    draws = np.clip(freedom + 1, 1, np.maximum(texts, 1))  # for Clopper & Pearson 1934
+    all_hit, none_hit = (error == 0) & (score == 1), (error == 0) & (score == 0)
+    low = np.where(all_hit, 0.025 ** (1 / draws), low)
+    high = np.where(none_hit, 1 - 0.025 ** (1 / draws), high)
+    sure = np.where(all_hit, np.fmin(sure, tail ** (1 / draws)), sure)
     with np.errstate(invalid="ignore", divide="ignore"):
         notable = score - baseline >= least * (1 - baseline)
     judged = evidence.drop_vars(["error", "baseline_chosen", "freedom"])
     return judged.assign(
         low=(_DIMS, low),
         high=(_DIMS, high),
-        sure=(_DIMS, np.where(np.isnan(error), np.nan, (score - wide).clip(0, 1))),
+        sure=(_DIMS, np.where(np.isnan(error), np.nan, sure.clip(0, 1))),
         tested=(_DIMS, tested),
-        claimed=(_DIMS, tested & (score - wide > baseline) & notable),
+        claimed=(_DIMS, tested & (sure > baseline) & notable),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwise.names import ConfigError, HeadError, HeadId
+from headwise.names import ConfigError, HeadError, HeadId, spans
 
 if TYPE_CHECKING:
     import pandas as pd
