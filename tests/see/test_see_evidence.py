@@ -248,3 +248,25 @@ def test_one_long_text_among_short_ones_leaves_little_to_tell(bytes_model) -> No
     table = hw.profile(bytes_model, texts, probes=["previous"], top=0, pool=0)
     half = halves(bytes_model, texts)["x" * 300]
     assert (table.probe_freedom.isel(half=half) == 1).all()
+
+
+def test_offsets_between_units_of_two_kinds_are_counted_from_where_a_query_stands(
+    bytes_model,
+) -> None:
+    """Even words look at the odd word just before: always one back among the odd ones."""
+
+    def kinds(queries: Side, keys: Side) -> tuple[Ranges, Ranges]:
+        found = words(queries, keys)[0]
+        return found[1::2], found[0::2]
+
+    def just_before(queries: Side, keys: Side) -> list[list[int]]:
+        return [[i] for i in range(len(kinds(queries, keys)[0]))]
+
+    def two_before(queries: Side, keys: Side) -> list[list[int]]:
+        return [[i - 1] if i else [] for i in range(len(kinds(queries, keys)[0]))]
+
+    probes = [Probe("one", just_before, units=kinds), Probe("two", two_before, units=kinds)]
+    table = hw.profile(bytes_model, TEXTS, probes=probes, top=0, pool=0)
+    assert (table.probe_offset_share == 1).all()
+    assert (table.probe_offset.sel(probe="one") == -1).all()
+    assert (table.probe_offset.sel(probe="two") == -2).all()

@@ -308,3 +308,25 @@ def test_files(tmp_path) -> None:
         ModelError, match=r"none\.nc cannot be .*netCDF: No such file or directory$"
     ):
         hw.load_roles(tmp_path / "none.nc")
+
+
+def test_a_rival_of_the_probe_is_a_baseline() -> None:
+    paced = {"hits": 0.8, "hits_error": 0.001, "by": "hits", "fixed": False}
+    known = {"rival": "even pace", "rival_share": 0.55}
+    free = hw.roles(evidence({"alignment": paced})).claimed
+    assert {role.baseline_is for role in free} == {"uniform"}
+    held = hw.roles(evidence({"alignment": {**paced, **known}}), least=0.0)
+    assert {(role.baseline, role.baseline_is) for role in held.claimed} == {(0.55, "even pace")}
+    assert hw.roles(evidence({"alignment": {**paced, **known, "hits": 0.5}})).claimed == []
+
+
+@pytest.mark.parametrize("texts", [5, 10, 36])
+def test_where_all_cases_hit_the_interval_is_that_of_as_many_draws(texts: int) -> None:
+    every = {"hits": 1.0, "hits_error": 0.0, "by": "hits", "texts": texts, "count": texts}
+    found = hw.roles(evidence({"p": {**every, "uniform": 0.05}}, layers=1, heads=1)).of("0.0")[0]
+    exact = stats.beta.ppf(0.025, texts, 1)  # Clopper & Pearson 1934
+    assert (found.low, found.high) == (pytest.approx(exact), 1.0)
+    assert found.sure <= found.low + 1e-9
+    none = {**every, "hits": 0.0}
+    last = hw.roles(evidence({"p": none}, layers=1, heads=1)).of("0.0")[0]
+    assert (last.low, last.high) == (0.0, pytest.approx(stats.beta.ppf(0.975, 1, texts)))
