@@ -19,7 +19,11 @@ def test_rows_of_ids_as_lists(bytes_model) -> None:
     assert_same(table, hw.profile(bytes_model, [torch.tensor(row) for row in rows]))
     assert table.attrs["tokens"] == 7
     untold = hw.load(bytes_model.module)
-    assert_same(table, hw.profile(untold, rows), rtol=1e-5)
+    other = hw.profile(untold, rows)
+    halved = [
+        name for name in table.data_vars if name.startswith("probe_")
+    ]  # by what is known of a text
+    assert_same(table.drop_vars(halved), other.drop_vars(halved), rtol=1e-5)
 
 
 @pytest.mark.usefixtures("unchecked")

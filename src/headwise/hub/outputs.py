@@ -115,6 +115,8 @@ class OutputWatch:
         weight, bias = parameters_of(module)
         if weight.dim() != 2 or not weight.is_floating_point() or weight.itemsize < 2:
             return None
+        if weight.is_meta or (bias is not None and bias.is_meta):  # kept where it cannot be fetched
+            return None
         reads = 0 if reads_columns(module) else 1
         weight = local_part(weight, reads, width)
         weight = weight if reads == 0 else weight.T
@@ -165,7 +167,7 @@ def reads_columns(module: nn.Module) -> bool:
 def parameters_of(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """The module's weight and bias, fetched (copies) where accelerate keeps them elsewhere between uses."""
     weight, bias = cast(Tensor, module.weight), cast("Tensor | None", module.bias)
-    if not weight.is_meta:
+    if not weight.is_meta and not (bias is not None and bias.is_meta):
         return weight.detach(), None if bias is None else bias.detach()
     from accelerate.utils import align_module_device
 
