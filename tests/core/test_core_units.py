@@ -115,23 +115,18 @@ def test_units_are_sums_and_means_of_the_pattern(mask: str, cells: int, seed: in
     assert_same(found, by_hand(scores, cases, views))
 
 
+def each_itself() -> Cases:
+    """Four tokens that are units by themselves, each asked about itself."""
+    one = torch.arange(4)
+    none = torch.zeros_like(one)
+    return Cases(none[:1], one[None], 4, none, one, none + 1, none - 1, one, one[:, None])
+
+
 def test_a_tie_is_shared_and_a_row_that_sees_nothing_has_no_hit() -> None:
     q, k = torch.zeros(1, 1, 4, 16), torch.randn(1, 1, 4, 16)
     alone = torch.ones(4, 4, dtype=torch.bool)
     alone[3] = False
-    one = torch.arange(4)
-    cases = Cases(
-        torch.zeros(1, dtype=torch.long),
-        one[None],
-        4,
-        one * 0,
-        one,
-        one * 0 + 1,
-        one * 0 - 1,
-        one,
-        one[:, None],
-    )
-    found = measure_units(Scores(q, k, masks.tensor(alone[None, None]), 1.0), cases)
+    found = measure_units(Scores(q, k, masks.tensor(alone[None, None]), 1.0), each_itself())
     assert found.hits[:, 0].tolist() == [0.25, 0.25, 0.25, 0.0]
     assert found.mass[3].item() == 0
     assert found.seen[:, 0, 0].tolist() == [True, True, True, False]
@@ -140,17 +135,5 @@ def test_a_tie_is_shared_and_a_row_that_sees_nothing_has_no_hit() -> None:
 def test_a_broken_row_comes_out_as_one() -> None:
     q, k = torch.ones(1, 2, 4, 16), torch.ones(1, 2, 4, 16)
     q[0, 1, 2] = float("nan")
-    one = torch.arange(4)
-    cases = Cases(
-        torch.zeros(1, dtype=torch.long),
-        one[None],
-        4,
-        one * 0,
-        one,
-        one * 0 + 1,
-        one * 0 - 1,
-        one,
-        one[:, None],
-    )
-    mass = measure_units(Scores(q, k, None, 1.0), cases).mass
+    mass = measure_units(Scores(q, k, None, 1.0), each_itself()).mass
     assert mass.isnan().nonzero().tolist() == [[2, 1]]

@@ -167,7 +167,7 @@ def reads_columns(module: nn.Module) -> bool:
 def parameters_of(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """The module's weight and bias, fetched (copies) where accelerate keeps them elsewhere between uses."""
     weight, bias = cast(Tensor, module.weight), cast("Tensor | None", module.bias)
-    if not weight.is_meta and not (bias is not None and bias.is_meta):
+    if not weight.is_meta:
         return weight.detach(), None if bias is None else bias.detach()
     from accelerate.utils import align_module_device
 

@@ -11,10 +11,9 @@ from headwise.see.profile.asking import Settings
 from headwise.see.profile.evidence import FAR
 from headwise.see.profile.halves import HALVES
 from headwise.see.profile.tally import LEAST_TEXTS, LayerTally, error, freedom, mean, of_half
+from headwise.see.profile.variables import Variable, stacked
 
 __all__ = ["halved"]
-
-Variable = tuple[tuple[str, ...], np.ndarray, dict[str, str]]
 
 _DIMS = ("half", "probe", "layer", "head")
 _ERROR = f"standard error of {{}}, texts as clusters; NaN with fewer than {LEAST_TEXTS} texts"
@@ -61,8 +60,8 @@ def halved(
 
     def each(of: Callable[[LayerTally], np.ndarray]) -> Float[np.ndarray, "half probe layer head"]:
         """A number of each head of each layer in each half."""
-        halves = [[_wide(of(of_half(t, half)), heads) for t in tallies] for half in (0, 1)]
-        return np.array(halves).swapaxes(1, 2)
+        halves = [stacked([of(of_half(t, half)) for t in tallies], heads, 1) for half in (0, 1)]
+        return np.stack(halves).swapaxes(1, 2)
 
     values = {
         "mass": each(lambda sums: mean(sums)[mass]),
@@ -136,7 +135,3 @@ def _coordinates(settings: Settings) -> dict[str, Variable]:
 
 def _about(name: str) -> dict[str, str]:
     return {"long_name": _SAYS[name], "units": "1"}
-
-
-def _wide(x: Float[np.ndarray, "probe head"], heads: int) -> Float[np.ndarray, "probe all_heads"]:
-    return np.pad(x, ((0, 0), (0, heads - x.shape[1])), constant_values=np.nan)

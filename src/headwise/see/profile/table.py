@@ -11,14 +11,12 @@ from headwise.names import LayerId
 from headwise.see.profile.asking import SAMPLES, Settings
 from headwise.see.profile.halved import halved
 from headwise.see.profile.tally import LEAST_TEXTS, LayerTally, interval, mean, of_both
+from headwise.see.profile.variables import Variable, stacked
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["table"]
-
-Variable = tuple[tuple[str, ...], np.ndarray, dict[str, str]]
-"""Dims, values and attrs."""
 
 _SAYS = {
     "entropy": "mean entropy of the rows, in nats",
@@ -79,10 +77,10 @@ def table(
     heads = max(tally["sum"].shape[2] for tally in tallies)
     data: dict[str, Variable] = {}
     sums = [of_both(tally) for tally in tallies]
-    means = _stack([mean(one) for one in sums], heads, axis=1)
+    means = stacked([mean(one) for one in sums], heads, axis=1)
     copies = attrs["texts"] / max(1, attrs["distinct"])
-    widths = _stack([interval(one, copies) for one in sums], heads, axis=1)
-    counts = _stack([one["count"] for one in sums], heads, axis=1)
+    widths = stacked([interval(one, copies) for one in sums], heads, axis=1)
+    counts = stacked([one["count"] for one in sums], heads, axis=1)
     both: tuple[str, ...] = ("layer", "head")
     for i, name in enumerate(settings.statistics):
         ends = _within(settings, name, means[:, i], widths[:, i])
@@ -120,8 +118,8 @@ def _coordinates(settings: Settings, layers: np.ndarray, heads: int) -> dict[str
 
 def _received(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
     dims = ("layer", "head", "position")
-    seen = _stack([tally["seen_by"] for tally in tallies], heads)
-    received = _stack([tally["received"] for tally in tallies], heads)
+    seen = stacked([tally["seen_by"] for tally in tallies], heads)
+    received = stacked([tally["received"] for tally in tallies], heads)
     return {
         "received": (dims, _ratio(received, seen), _one(_SAYS["received"])),
         "received_count": (dims, seen, _one("queries that may see this position")),
@@ -131,8 +129,8 @@ def _received(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
 def _pooled(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
     dims = ("layer", "head", "query_cell", "key_cell")
     texts = np.stack([tally["pooled_texts"] for tally in tallies])[:, None, :, None]
-    pooled = _stack([tally["pooled"] for tally in tallies], heads)
-    most = np.where(texts > 0, _stack([tally["pooled_max"] for tally in tallies], heads), np.nan)
+    pooled = stacked([tally["pooled"] for tally in tallies], heads)
+    most = np.where(texts > 0, stacked([tally["pooled_max"] for tally in tallies], heads), np.nan)
     return {
         "pooled": (dims, _ratio(pooled, texts), _one(_SAYS["pooled"])),
         "pooled_max": (dims, most, _one(_SAYS["pooled_max"])),
@@ -203,16 +201,6 @@ def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         found: np.ndarray = sums / counts
     return found
-
-
-def _stack(arrays: Sequence[np.ndarray], heads: int, axis: int = 0) -> np.ndarray:
-    """Layers under one another, heads that one lacks as NaN."""
-    wide = []
-    for array in arrays:
-        missing = [(0, 0)] * array.ndim
-        missing[axis] = (0, heads - array.shape[axis])
-        wide.append(np.pad(array, missing, constant_values=np.nan))
-    return np.stack(wide)
 
 
 def _groups(tallies: Sequence[LayerTally], heads: int) -> np.ndarray:
