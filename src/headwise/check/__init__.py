@@ -1,0 +1,1 @@
+"""Check: what influences what in a model, held against what may."""
