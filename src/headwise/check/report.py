@@ -30,8 +30,8 @@ class Outcome:
     Attributes:
         dimension: one of DIMENSIONS.
         case: which of several ("left", "train", "eager"), "" where there is one.
-        verdict: "leak" (an edit moved what it must not), "differs" (two ways to run that must agree do not), "clean",
-            "unknown" (it could not be told, for instance for NaN), "skipped" (it does not apply).
+        verdict: "leak" (an edit moved what it must not), "differs" (two ways to run that must agree do not),
+            "clean", "unknown" (it could not be told, for instance for NaN), "skipped" (it does not apply).
         says: one line: what was found, or why it could not be told or does not apply.
         strength: the largest forbidden influence (or difference), relative to the largest allowed one (or to the
             output); 0 = nothing moved.

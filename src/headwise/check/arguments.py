@@ -1,0 +1,184 @@
+"""Under which names a forward or function takes what an audit gives it: a table of names, no model family.
+
+What reads the text is its first argument, but in an encoder-decoder, whose first argument is the source.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+
+from headwise.check.given import Given, positions_of
+from headwise.hub.calling import PADDING, TARGET_PADDING
+from headwise.names import ModelError
+
+__all__ = ["Signature", "signature_of"]
+
+_TARGET = ("decoder_input_ids", "target_ids", "tgt_ids", "tgt", "target", "targets")
+_SOURCE = ("source_ids", "src_ids", "src", "source", "encoder_input_ids")
+_MEMORY = ("memory", "encoder_hidden_states", "encoder_output", "encoder_outputs")
+_MEMORY_PADDING = ("memory_key_padding_mask", "memory_padding_mask")
+_MEMORY_REAL = ("encoder_attention_mask",)
+_REAL = ("attention_mask",)
+_LENGTHS = ("lengths", "seq_lens", "seqlens")
+_POSITIONS = ("position_ids", "positions")
+_DOCUMENTS = ("documents", "document_ids", "doc_ids", "segment_ids", "seq_idx")
+_WEIGHTS = ("output_attentions", "need_weights", "return_weights", "return_attention")
+
+_HIDING = (*PADDING, *_REAL, *_LENGTHS)
+
+
+class Signature:
+    """The names that a forward takes, and what goes under which.
+
+    Attributes:
+        names: of its arguments, in order; without *args and **kwargs.
+        foreign: whether it is a model of transformers, whose names are known.
+    """
+
+    def __init__(self, names: tuple[str, ...], foreign: bool, main: str, two: bool) -> None:
+        self.names = names
+        self.foreign = foreign
+        self._main = main
+        self._two = two
+
+    @property
+    def text(self) -> str:
+        """The name under which the text goes in."""
+        if self.foreign:
+            return "decoder_input_ids" if self._two else "input_ids"
+        return (
+            next((n for n in self.names[1:2] + self.names if self._two and n in _TARGET), "")
+            or (self.names[0])
+        )
+
+    @property
+    def source(self) -> str | None:
+        """The name under which the source goes in, None without one."""
+        if self.foreign:
+            return self._main if self._two else None
+        known = [n for n in self.names if n in (*_SOURCE, *_MEMORY) and n != self.text]
+        return known[0] if known else None
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """What it can be given: padding, documents, positions, source, source_padding, weights."""
+        if self.foreign:
+            found = {"padding", "weights"} | ({"source", "source_padding"} if self._two else set())
+            return frozenset(found | ({"positions"} if self._first(_POSITIONS) else set()))
+        held = {
+            "padding": _HIDING if self.source is None else (*_HIDING, *TARGET_PADDING),
+            "documents": _DOCUMENTS,
+            "positions": _POSITIONS,
+            "weights": _WEIGHTS,
+        }
+        found = {what for what, names in held.items() if self._first(names)}
+        if self.source is not None:
+            hiding = (*PADDING, *_MEMORY_PADDING, *_MEMORY_REAL, *_REAL)
+            found |= {"source"} | ({"source_padding"} if self._first(hiding) else set())
+            if not self._first((*TARGET_PADDING, "decoder_attention_mask")):
+                found -= {"padding"}
+        return frozenset(found)
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """On which sides it can be told of padding: lengths say the right side alone."""
+        by_mask = self.foreign or self._first((*PADDING, *_REAL, *TARGET_PADDING)) is not None
+        return ("left", "right") if by_mask else ("right",)
+
+    def arguments(self, given: Given) -> dict[str, Any]:
+        """The input by name."""
+        return self._foreign(given) if self.foreign else self._own(given)
+
+    def _foreign(self, given: Given) -> dict[str, Any]:
+        vectors = given.text.is_floating_point()
+        prefix = "decoder_" if self._two else ""
+        named: dict[str, Any] = {f"{prefix}inputs_embeds" if vectors else self.text: given.text}
+        if given.real is not None:
+            named[f"{prefix}attention_mask"] = given.real.long()
+        placed = given.real is not None or given.documents is not None
+        if placed and not self._two and "position_ids" in self.names:
+            named["position_ids"] = positions_of(given)
+        if self._two:
+            named[self._main] = given.source
+            if given.source_real is not None:
+                named["attention_mask"] = given.source_real.long()
+        return named
+
+    def _own(self, given: Given) -> dict[str, Any]:
+        named: dict[str, Any] = {self.text: given.text}
+        if given.source is not None and self.source is not None:
+            named[self.source] = given.source
+        two = self.source is not None
+        if given.real is not None:
+            self._put(named, TARGET_PADDING if two else PADDING, ~given.real)
+            self._put(named, ("decoder_attention_mask",) if two else _REAL, given.real.long())
+            if not two:
+                self._put(named, _LENGTHS, given.real.sum(-1))
+        if given.source_real is not None:
+            for name in (*PADDING[1:], *_MEMORY_PADDING):
+                self._put(named, (name,), ~given.source_real)
+            self._put(named, _MEMORY_REAL, given.source_real.long())
+        if given.documents is not None:
+            self._put(named, _DOCUMENTS, given.documents)
+        if given.documents is not None or given.real is not None:
+            self._put(named, _POSITIONS, positions_of(given))
+        return named
+
+    def weights(self, asked: bool) -> dict[str, Any]:
+        """The argument that asks for the weights, or leaves them."""
+        if self.foreign:
+            return {"output_attentions": True} if asked else {}
+        name = self._first(_WEIGHTS)
+        return {} if name is None else {name: asked}
+
+    def _first(self, names: tuple[str, ...]) -> str | None:
+        return next((name for name in names if name in self.names), None)
+
+    def _put(self, named: dict[str, Any], names: tuple[str, ...], value: Any) -> None:
+        name = self._first(names)
+        if name is not None and name not in named:
+            named[name] = value
+
+
+def signature_of(called: Callable[..., Any], example: Mapping[str, Any]) -> Signature:
+    """How this module or function is called.
+
+    Args:
+        called: a module (its forward is read) or a function.
+        example: named inputs that the user gave, which say what an encoder reads.
+
+    Raises:
+        ModelError: it takes no argument.
+    """
+    forward = called.forward if isinstance(called, nn.Module) else called
+    config = getattr(called, "config", None)
+    foreign = isinstance(called, nn.Module) and hasattr(config, "_attn_implementation")
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):
+        names: tuple[str, ...] = ("input",)  # a builtin, which does not say
+    else:
+        names = tuple(p.name for p in parameters if p.kind not in kinds) or tuple(
+            p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL
+        )
+    if not names:
+        raise ModelError(
+            f"{_name(called)} takes no input; pass a module or a function of ids [batch, position] or vectors"
+        )
+    two = (
+        bool(getattr(config, "is_encoder_decoder", False))
+        if foreign
+        else (
+            any(name in _TARGET for name in names) and any(n in (*_SOURCE, *_MEMORY) for n in names)
+        )
+    )
+    return Signature(names, foreign, getattr(called, "main_input_name", "input_ids"), two)
+
+
+def _name(called: Callable[..., Any]) -> str:
+    return getattr(called, "__name__", "") or type(called).__name__
