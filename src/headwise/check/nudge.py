@@ -39,9 +39,14 @@ class Nudge(TorchFunctionMode):
         self.gradient = gradient
         self.places: list[Float[Tensor, "batch position d_model"]] = []
         self._jitter = jitter
+        self._seed = seed
         self._source = source
         self._ids: Tensor | None = None
         self._generator = torch.Generator().manual_seed(seed)
+
+    def again(self) -> Nudge:
+        """The same nudge for another run."""
+        return Nudge(self._jitter, gradient=self.gradient, seed=self._seed, source=self._source)
 
     def entering(self, given: Given) -> Given:
         """The input, with the nudge where it is vectors."""

@@ -1,0 +1,156 @@
+"""The influence of each position on each output, measured twice: by edits at equal shape, and by gradients.
+
+Edits see what has no gradient (routing, top-k, state); gradients see what is too small to show in values. Outputs
+are projected on random directions before a gradient is taken, so that no sum over channels cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.check.given import Given, Source
+from headwise.check.noise import Noise, noise_of
+from headwise.check.nudge import Nudge
+
+__all__ = ["Bench", "Sizes"]
+
+Runs = Callable[[Given, Nudge | None], Float[Tensor, "batch position channel"]]
+
+_TOGETHER = 24
+"""So many rows run at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """How large an influence is: [query, key], NaN where it was not measured."""
+
+    values: Float[Tensor, "query key"]
+    by: str
+
+    def at(self, pairs: Tensor) -> float:
+        """The largest among these pairs, 0 where none was measured."""
+        held = self.values[pairs]
+        held = held[~held.isnan()]
+        return float(held.max()) if held.numel() else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """One input of a model, run in one way, with one of its rows edited and looked at.
+
+    Attributes:
+        run: the model, in this way.
+        given: the input; all rows stay as they are but for what is edited.
+        source: where replacements come from.
+        row: which row is edited and looked at.
+        of_source: whether the encoder's text is edited, not the decoder's.
+        noise: of this input.
+    """
+
+    run: Runs
+    given: Given
+    source: Source
+    row: int = 0
+    of_source: bool = False
+    noise: Noise = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", noise_of(self._plain))
+
+    def _plain(self, nudge: Nudge | None) -> Float[Tensor, "1 position channel"]:
+        return self.run(self.given, nudge)[self.row : self.row + 1]
+
+    @property
+    def base(self) -> Tensor:
+        """The row that is edited [position(, d_model)]."""
+        text = self.given.source if self.of_source else self.given.text
+        assert text is not None
+        return text[self.row]
+
+    def edits(self, keys: Sequence[int], draws: int, *, alone: bool = False) -> Sizes:
+        """The largest change of each query's output by an edit at each key, over several draws.
+
+        Args:
+            keys: positions to edit.
+            draws: how many replacements each is tried with.
+            alone: one edit in a run, so that rows that see one another cannot mislead.
+        """
+        sizes = torch.full((self.given.length, self.base.shape[0]), torch.nan, dtype=torch.float64)
+        todo = [(key, draw) for draw in range(draws) for key in keys]
+        step = 1 if alone else max(1, _TOGETHER // self.given.batch)
+        for at in range(0, len(todo), step):
+            some = todo[at : at + step]
+            for (key, _), change in zip(some, self._changes(some), strict=True):
+                size = change.abs().amax(-1)
+                sizes[:, key] = torch.maximum(sizes[:, key].nan_to_num(0.0), size)
+                sizes[:, key] = torch.where(size.isnan(), torch.inf, sizes[:, key])
+        return Sizes(sizes, "edit")
+
+    def change(
+        self, key: int, draw: int, nudge: Nudge | None = None
+    ) -> Float[Tensor, "query channel"]:
+        """The change of all outputs by one edit."""
+        return self._changes([(key, draw)], nudge)[0]
+
+    def edited(self, edits: Sequence[tuple[int, int]]) -> Given:
+        """The rows of the input once for each edit (key, draw), each with its edit."""
+        given = self.given.repeated(len(edits))
+        for i, (key, draw) in enumerate(edits):
+            value = self.source.another(self.base, salt=draw)[key]
+            given = given.edited(i * self.given.batch + self.row, key, value, source=self.of_source)
+        return given
+
+    def _changes(
+        self, edits: Sequence[tuple[int, int]], nudge: Nudge | None = None
+    ) -> list[Float[Tensor, "query channel"]]:
+        """The change by each edit, against a run of the same shape without any."""
+        plain = self.run(self.given.repeated(len(edits)), nudge and nudge.again())
+        moved = self.run(self.edited(edits), nudge and nudge.again())
+        rows = range(self.row, len(edits) * self.given.batch, self.given.batch)
+        return [moved[row] - plain[row] for row in rows]
+
+    def gradients(self, queries: Sequence[int], *, alone: bool = False) -> Sizes | None:
+        """The size of the gradient of each query's output to each position; None where none can be taken."""
+        sizes = torch.full((self.given.length, self.base.shape[0]), torch.nan, dtype=torch.float64)
+        step = 1 if alone else max(1, _TOGETHER // self.given.batch)
+        for at in range(0, len(queries), step):
+            found = self._gradients(list(queries[at : at + step]))
+            if found is None:
+                return None
+            for query, gradient in zip(queries[at : at + step], found, strict=True):
+                sizes[query] = gradient.norm(dim=-1)
+        return Sizes(sizes, "gradient")
+
+    def gradient(self, query: int, seed: int, jitter: float) -> Float[Tensor, "key channel"] | None:
+        """The gradient of one query's output, under a jitter."""
+        found = self._gradients([query], seed, jitter)
+        return None if found is None else found[0]
+
+    def _gradients(
+        self, queries: list[int], seed: int = 0, jitter: float = 0.0
+    ) -> list[Float[Tensor, "key channel"]] | None:
+        nudge = Nudge(jitter, gradient=True, seed=seed, source=self.of_source)
+        out = self.run(self.given.repeated(len(queries)), nudge)
+        if not out.requires_grad or not nudge.places:
+            return None
+        generator = torch.Generator().manual_seed(1)
+        direction = torch.randn(out.shape[-1], generator=generator, dtype=torch.float64)
+        if jitter:
+            noise = torch.Generator().manual_seed(100 + seed)
+            direction = direction * (
+                1 + jitter * torch.randn(out.shape[-1], generator=noise, dtype=torch.float64)
+            )
+        rows = [self.row + i * self.given.batch for i in range(len(queries))]
+        chosen = torch.stack([out[row, query] for row, query in zip(rows, queries, strict=True)])
+        found = torch.autograd.grad(
+            (chosen @ direction.to(out.device)).sum(), nudge.places, allow_unused=True
+        )
+        held = [g for g in found if g is not None]
+        if not held:
+            return None
+        return [torch.cat([g[row].double() for g in held], dim=-1).cpu() for row in rows]

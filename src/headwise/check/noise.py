@@ -1,0 +1,109 @@
+"""How far rounding moves a model's output, which no influence below it can be told from by its size alone.
+
+A second run is no measure of it (the shapes of products may depend on other tokens): the embedded text is jittered
+by as much as the coarsest arithmetic inside rounds, and what that moves is the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from headwise.check.nudge import Nudge
+
+__all__ = ["SURE", "Noise", "noise_of"]
+
+Runs = Callable[[Nudge | None], Float[Tensor, "batch position channel"]]
+
+SURE = 64.0
+"""An influence so many times the noise is none of it."""
+
+_ULPS = 8.0
+"""Below so many units in the last place of the output nothing is told from a difference of values."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What moves an output without a cause, in its own units.
+
+    Attributes:
+        eps: of the coarsest arithmetic inside, relative.
+        scale: the largest output.
+        jittered: what a jitter of that size moves.
+        rerun: what a second run moves: 0 where a model is deterministic.
+    """
+
+    eps: float
+    scale: float
+    jittered: float
+    rerun: float
+
+    @property
+    def floor(self) -> float:
+        """What rounding moves."""
+        return max(self.eps * self.scale, self.jittered, self.rerun)
+
+    @property
+    def least(self) -> float:
+        """The least difference of outputs that is worth a second look."""
+        return max(_ULPS * self.eps * self.scale, 4 * self.rerun)
+
+    @property
+    def sure(self) -> float:
+        """From here on a difference of outputs is no noise."""
+        return SURE * self.floor
+
+
+def noise_of(run: Runs) -> Noise:
+    """The noise of a run on one input.
+
+    Args:
+        run: runs the same input, with or without a nudge.
+    """
+    with Coarsest() as coarsest:
+        first = run(None)
+    again = run(None)
+    eps = coarsest.eps
+    jittered = [run(Nudge(eps, seed=seed)) for seed in (1, 2)]
+    return Noise(
+        eps,
+        _largest(first),
+        max(_largest(other - first) for other in jittered),
+        _largest(again - first),
+    )
+
+
+class Coarsest(TorchDispatchMode):
+    """The coarsest floating dtype that what runs within computes in, beside the one it starts from."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.eps = torch.finfo(torch.float64).eps
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if (
+            isinstance(out, Tensor)
+            and out.is_floating_point()
+            and out.numel() > 1
+            and _floats(args)
+        ):
+            self.eps = max(self.eps, torch.finfo(out.dtype).eps)
+        return out
+
+
+def _floats(args: tuple[Any, ...]) -> bool:
+    return any(isinstance(x, Tensor) and x.is_floating_point() for x in args)
+
+
+def _largest(x: Tensor) -> float:
+    """The largest number; NaN where there is one."""
+    return float(x.abs().max()) if x.numel() else 0.0
