@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headwise.check.given import Given, Source
@@ -47,7 +47,8 @@ class Bench:
         run: the model, in this way.
         given: the input; all rows stay as they are but for what is edited.
         source: where replacements come from.
-        row: which row is edited and looked at.
+        row: which row is edited.
+        looked: which rows' outputs are looked at, one after the other; None = the edited row's.
         of_source: whether the encoder's text is edited, not the decoder's.
         noise: of this input.
     """
@@ -56,14 +57,38 @@ class Bench:
     given: Given
     source: Source
     row: int = 0
+    looked: tuple[int, ...] | None = None
     of_source: bool = False
     noise: Noise = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", noise_of(self._plain))
 
-    def _plain(self, nudge: Nudge | None) -> Float[Tensor, "1 position channel"]:
-        return self.run(self.given, nudge)[self.row : self.row + 1]
+    def _plain(self, nudge: Nudge | None) -> Float[Tensor, "1 query channel"]:
+        return self._seen(self.run(self.given, nudge), 0)[None]
+
+    def _seen(
+        self, out: Float[Tensor, "row position channel"], copy: int
+    ) -> Float[Tensor, "query channel"]:
+        """What is looked at, in one of the copies of the input."""
+        start = copy * self.given.batch
+        return torch.cat([out[start + row] for row in self._looked])
+
+    @property
+    def _looked(self) -> tuple[int, ...]:
+        return (self.row,) if self.looked is None else self.looked
+
+    @property
+    def queries(self) -> int:
+        """How many outputs are looked at."""
+        return len(self._looked) * self.given.length
+
+    def at(self, query: int) -> Bool[Tensor, "batch position"]:
+        """Where in the batch a query is."""
+        found = torch.zeros(self.given.batch, self.given.length, dtype=torch.bool)
+        row, position = divmod(query, self.given.length)
+        found[self._looked[row], position] = True
+        return found
 
     @property
     def base(self) -> Tensor:
@@ -80,7 +105,7 @@ class Bench:
             draws: how many replacements each is tried with.
             alone: one edit in a run, so that rows that see one another cannot mislead.
         """
-        sizes = torch.full((self.given.length, self.base.shape[0]), torch.nan, dtype=torch.float64)
+        sizes = torch.full((self.queries, self.base.shape[0]), torch.nan, dtype=torch.float64)
         todo = [(key, draw) for draw in range(draws) for key in keys]
         step = 1 if alone else max(1, _TOGETHER // self.given.batch)
         for at in range(0, len(todo), step):
@@ -111,12 +136,11 @@ class Bench:
         """The change by each edit, against a run of the same shape without any."""
         plain = self.run(self.given.repeated(len(edits)), nudge and nudge.again())
         moved = self.run(self.edited(edits), nudge and nudge.again())
-        rows = range(self.row, len(edits) * self.given.batch, self.given.batch)
-        return [moved[row] - plain[row] for row in rows]
+        return [self._seen(moved, i) - self._seen(plain, i) for i in range(len(edits))]
 
     def gradients(self, queries: Sequence[int], *, alone: bool = False) -> Sizes | None:
         """The size of the gradient of each query's output to each position; None where none can be taken."""
-        sizes = torch.full((self.given.length, self.base.shape[0]), torch.nan, dtype=torch.float64)
+        sizes = torch.full((self.queries, self.base.shape[0]), torch.nan, dtype=torch.float64)
         step = 1 if alone else max(1, _TOGETHER // self.given.batch)
         for at in range(0, len(queries), step):
             found = self._gradients(list(queries[at : at + step]))
@@ -146,7 +170,7 @@ class Bench:
                 1 + jitter * torch.randn(out.shape[-1], generator=noise, dtype=torch.float64)
             )
         rows = [self.row + i * self.given.batch for i in range(len(queries))]
-        chosen = torch.stack([out[row, query] for row, query in zip(rows, queries, strict=True)])
+        chosen = torch.stack([self._seen(out, i)[query] for i, query in enumerate(queries)])
         found = torch.autograd.grad(
             (chosen @ direction.to(out.device)).sum(), nudge.places, allow_unused=True
         )

@@ -90,8 +90,9 @@ class Subject:
         weights: bool = False,
         attention: str | None = None,
         nudge: Nudge | None = None,
+        fresh: bool = True,
     ) -> Output:
-        """The output for an input, on a fresh copy, with random numbers from the same seed and no dropout.
+        """The output for an input, on a fresh copy, random numbers from one seed, in training without dropout.
 
         Args:
             given: the input.
@@ -99,11 +100,12 @@ class Subject:
             weights: with the weights asked for; a model of transformers then runs eager attention.
             attention: the attention implementation, for models that let it be chosen.
             nudge: moves the embedded text, and lets gradients to it be read; without one no gradient is kept.
+            fresh: on a fresh copy; else on this very one.
 
         Raises:
             ModelError: what it returns holds no output for each position.
         """
-        subject = self.fresh()
+        subject = self.fresh() if fresh else self
         if weights and self.signature.foreign:
             attention = attention or "eager"
         if attention is not None:

@@ -1,0 +1,206 @@
+"""audit: what influences what in a model, held against what may, in every dimension in which models leak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from headwise.check.declared import Declared, declared_by, declared_of, layers_of
+from headwise.check.drawing import Drawn, drawn
+from headwise.check.edits.documents import check_documents
+from headwise.check.edits.future import check_future
+from headwise.check.edits.memory import check_memory
+from headwise.check.edits.padding import check_padding
+from headwise.check.edits.rows import check_rows
+from headwise.check.plan import Plan, spread
+from headwise.check.report import DIMENSIONS, Audit, Outcome
+from headwise.check.subject import Subject, prepared, subject_of
+from headwise.core.masks import Mask
+from headwise.names import ConfigError, ModelError
+
+__all__ = ["audit"]
+
+Check = Callable[[Plan], list[Outcome]]
+
+CHECKS: Mapping[str, Check] = {
+    "future": check_future,
+    "padding": check_padding,
+    "documents": check_documents,
+    "rows": check_rows,
+    "memory": check_memory,
+}
+
+_SMALL = 20_000_000
+"""Parameters up to which every position is edited."""
+
+_MOST_DOUBLE = 1_500_000_000
+"""Parameters up to which a model is copied into float64."""
+
+
+def audit(
+    model: Any,
+    mask: Mask | Sequence[Mask] | None = None,
+    *,
+    inputs: Tensor | Mapping[str, Any] | None = None,
+    length: int | None = None,
+    layers: int | None = None,
+    dimensions: Iterable[str] | None = None,
+    weights: Literal["given", "wide"] = "given",
+    seed: int = 0,
+    draws: int = 2,
+    output: Callable[[Any], Tensor] | None = None,
+    dtype: torch.dtype | str | None = None,
+    seen: Callable[[Outcome], None] | None = None,
+) -> Audit:
+    """Check where information flows in a model, against where it may.
+
+    Args:
+        model: a model of transformers, of `hw.load`, a block of ours, any module, or any function that gives an
+            output for each position [batch, position, ...] of what it reads.
+        mask: what one layer may see: one mask, or one for each layer in turn; None = what the model declares
+            (causal, unless it is an encoder). A mask of documents or padding must cover the positions.
+        inputs: ids [batch, position] or vectors [batch, position, d_model] to start from, or tensors by name
+            (what is neither text nor source is passed on as it is); None = drawn from what the model reads.
+        length: positions of drawn inputs; None = beyond what the config says its windows and chunks reach.
+        layers: over which `mask` reaches; None = as the config says, or as many as masks are given.
+        dimensions: names of DIMENSIONS; None = all.
+        weights: "given" as they are, or "wide": drawn anew in a copy, since default initialisation hides leaks.
+        seed: of inputs and drawn weights.
+        draws: how many replacements each position is tried with.
+        output: picks the tensor [batch, position, ...] out of what the model returns; None = it is found.
+        dtype: to run in; None = float64 where the model runs in it, else its own.
+        seen: called with each outcome as it is found.
+
+    Returns:
+        The audit: `clean`, `leaks`, `audit["future"]`.
+
+    Raises:
+        ModelError: no model, one that cannot be run, or whose input cannot be told.
+        MaskError: a mask that does not fit.
+        ConfigError: no such dimension, or no such choice.
+    """
+    asked = _asked(dimensions)
+    if weights not in ("given", "wide"):
+        raise ConfigError(f'weights must be "given" or "wide", came {weights!r}')
+    first = subject_of(model, others=_others(inputs), output=output, seed=seed)
+    first = replace(first, others=_rest(first, inputs))
+    put_in = drawn(first, inputs, length, seed)
+    subject, coarse, notes = _prepared(first, put_in, dtype, wide=weights == "wide")
+    declared = _declared(subject, mask, put_in.given.length, layers)
+    plan = _plan(subject, coarse, put_in, declared, draws, seed)
+    outcomes: list[Outcome] = []
+    for name in asked:
+        for outcome in CHECKS[name](plan):
+            outcomes.append(outcome)
+            if seen is not None:
+                seen(outcome)
+    return Audit(
+        first.name,
+        tuple(outcomes),
+        declared.words,
+        put_in.given.length,
+        declared.layers,
+        str(subject.dtype).removeprefix("torch."),
+        weights,
+        seed,
+        tuple(note for note in (*notes, declared.note) if note),
+    )
+
+
+def _asked(dimensions: Iterable[str] | None) -> list[str]:
+    names = list(DIMENSIONS if dimensions is None else dimensions)
+    wrong = [name for name in names if name not in DIMENSIONS]
+    if wrong or not names:
+        raise ConfigError(
+            f"there is no dimension {', '.join(map(repr, wrong)) or 'in an empty list'}; "
+            f"there are {', '.join(DIMENSIONS)}"
+        )
+    return [name for name in DIMENSIONS if name in names and name in CHECKS]
+
+
+def _others(inputs: Tensor | Mapping[str, Any] | None) -> dict[str, Any]:
+    return dict(inputs) if isinstance(inputs, Mapping) else {}
+
+
+def _rest(subject: Subject, inputs: Tensor | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Named inputs that are neither the text nor the source."""
+    own = (subject.signature.text, subject.signature.source)
+    return {name: x for name, x in _others(inputs).items() if name not in own}
+
+
+def _prepared(
+    subject: Subject, put_in: Drawn, dtype: torch.dtype | str | None, *, wide: bool
+) -> tuple[Subject, Subject | None, list[str]]:
+    """The subject in the dtype asked for, or in float64 where it runs in it, and in its own beside that."""
+    own = prepared(subject, subject.dtype, wide=wide)
+    if dtype is not None:
+        return prepared(own, _dtype(dtype), wide=False), None, []
+    double = torch.float64
+    module = subject.module
+    if module is not None and sum(p.numel() for p in module.parameters()) > _MOST_DOUBLE:
+        return own, None, ["too large for a copy in float64: it ran in its own dtype"]
+    try:
+        finer = prepared(own, double, wide=False)
+        out = finer.run(put_in.given)
+        why = "" if bool(out.isfinite().all()) else "its output is not finite there"
+    except Exception as error:  # what a model written for float32 raises in float64
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        why = lines[0]
+    if not why:
+        return finer, own, []
+    try:
+        own.run(put_in.given)
+    except ModelError:
+        raise
+    except Exception as error:  # whatever a model raises on an input that is not its own
+        lines = str(error).strip().splitlines() or ["without a word"]
+        raise ModelError(
+            f"{subject.name} cannot be run on {list(put_in.given.text.shape)}: "
+            f"{type(error).__name__}: {lines[0]}; pass inputs= that it reads"
+        ) from error
+    return own, None, [f"it does not run in float64 ({why}): it ran in {own.dtype}"]
+
+
+def _dtype(dtype: torch.dtype | str) -> torch.dtype:
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise ConfigError(f"{dtype!r} is no dtype to run in; use float64, float32 or bfloat16")
+    return found
+
+
+def _declared(
+    subject: Subject, mask: Mask | Sequence[Mask] | None, length: int, layers: int | None
+) -> Declared:
+    if mask is None:
+        return declared_of(subject, length, layers)
+    return declared_by(mask, length, layers or layers_of(subject))
+
+
+def _plan(
+    subject: Subject,
+    coarse: Subject | None,
+    put_in: Drawn,
+    declared: Declared,
+    draws: int,
+    seed: int,
+) -> Plan:
+    module = subject.module
+    small = module is None or sum(p.numel() for p in module.parameters()) <= _SMALL
+    every = tuple(range(put_in.given.length))
+    return Plan(
+        subject,
+        coarse,
+        put_in.given,
+        put_in.text,
+        put_in.memory,
+        declared.allowed,
+        declared.narrow,
+        every if small else spread(every, 8),
+        every if small else spread(every, 6),
+        draws if small else 1,
+        seed,
+    )

@@ -1,0 +1,155 @@
+"""What may influence what, as a model declares it: causal, or full in an encoder, and the windows of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from headwise.check.subject import Subject
+from headwise.core import masks
+from headwise.core.masks import Mask
+from headwise.names import MaskError
+from headwise.nn import Decoder, Encoder, EncoderDecoder
+
+__all__ = ["Declared", "declared_by", "declared_of", "layers_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """What may influence what.
+
+    Attributes:
+        allowed: whose input may be in whose output.
+        narrow: the same within the windows of the config; None where it names none that are reached.
+        layers: over which a mask reaches; None where it makes no difference.
+        words: the same in words.
+        note: what could not be reached, "" where all was.
+    """
+
+    allowed: Bool[Tensor, "query key"]
+    words: str
+    layers: int | None = None
+    narrow: Bool[Tensor, "query key"] | None = None
+    note: str = ""
+
+
+def declared_of(subject: Subject, length: int, layers: int | None) -> Declared:
+    """As the model itself declares it: causal where nothing says otherwise."""
+    if not _causal(subject):
+        return Declared(torch.ones(length, length, dtype=torch.bool), "full")
+    allowed = torch.ones(length, length).tril().bool()
+    windows = _windows(subject)
+    if not windows:
+        return Declared(allowed, "causal")
+    narrow = masks.reach(windows, length=length).after()[0]
+    words = f"causal, windows of its config over {len(windows)} layers"
+    if bool((narrow == allowed).all()):
+        note = f"the windows of its config reach over all {length} positions: nothing outside them was there to see"
+        return Declared(allowed, "causal", note=note)
+    return Declared(allowed, words, len(windows), narrow)
+
+
+def declared_by(mask: Mask | Sequence[Mask], length: int, layers: int | None) -> Declared:
+    """As the caller declares it.
+
+    Raises:
+        MaskError: a mask of another length, or one that reaches further over more layers while their number is
+            not known.
+    """
+    listed = [mask] if isinstance(mask, Mask) else list(mask)
+    words = ", then ".join(dict.fromkeys(map(repr, listed)))
+    if len(listed) > 1 or layers is not None:
+        count = layers or len(listed)
+        turns = [listed[i % len(listed)] for i in range(count)] if listed else listed
+        found = masks.reach(turns, length=length)
+        return Declared(found.after()[0], words, count)
+    one = masks.reach(listed, 1, length=length).after()[0]
+    two = masks.reach(listed, 2, length=length).after()[0]
+    if bool((one != two).any()):
+        raise MaskError(
+            f"{words} reaches further over more layers, and how many there are is not known; pass layers="
+        )
+    return Declared(one, words)
+
+
+def layers_of(subject: Subject) -> int | None:
+    """How many layers the text passes, as the config says; None where it does not."""
+    config = _config(subject)
+    for name in (
+        "num_decoder_layers",
+        "decoder_layers",
+        "num_hidden_layers",
+        "num_layers",
+        "n_layer",
+    ):
+        value = getattr(config, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def _causal(subject: Subject) -> bool:
+    module = subject.module
+    if isinstance(module, Encoder):
+        return False
+    if not subject.signature.foreign or isinstance(module, Decoder | EncoderDecoder):
+        return True
+    if "source" in subject.takes:
+        return True
+    said = getattr(_config(subject), "is_decoder", None)
+    if isinstance(said, bool):
+        return said
+    if type(module).__name__ in _causal_classes():
+        return True
+    parts = () if module is None else module.modules()
+    marks = [x for x in (getattr(p, "is_causal", None) for p in parts) if isinstance(x, bool)]
+    return any(marks) if marks else not type(module).__name__.endswith("ForMaskedLM")
+
+
+def _causal_classes() -> frozenset[str]:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    held: list[str] = []
+    for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
+        held += [names] if isinstance(names, str) else list(names)
+    return frozenset(held)
+
+
+def _windows(subject: Subject) -> list[Mask]:
+    """The mask of each layer as the config names it; none where no layer has a window."""
+    config = _config(subject)
+    if isinstance(subject.module, Decoder):
+        window = subject.module.config.window
+        count = subject.module.config.num_layers
+        return [masks.causal() & masks.window(window)] * count if window else []
+    window, chunk = (
+        getattr(config, "sliding_window", None),
+        getattr(config, "attention_chunk_size", None),
+    )
+    kinds = getattr(config, "layer_types", None)
+    layers = layers_of(subject)
+    if not subject.signature.foreign or not layers or not (window or chunk):
+        return []
+    if not isinstance(kinds, list | tuple):
+        alone = isinstance(window, int) and getattr(config, "use_sliding_window", True)
+        kinds = ["sliding_attention" if alone else "full_attention"] * layers
+    return [_mask(kind, window, chunk) for kind in kinds]
+
+
+def _mask(kind: str, window: Any, chunk: Any) -> Mask:
+    if kind == "sliding_attention" and isinstance(window, int):
+        return masks.causal() & masks.window(window)
+    if kind == "chunked_attention" and isinstance(chunk, int):
+        return masks.causal() & masks.documents(torch.arange(4096) // chunk)
+    return masks.causal()
+
+
+def _config(subject: Subject) -> Any:
+    config = getattr(subject.module, "config", None)
+    inner = getattr(config, "get_text_config", None)
+    return inner(decoder=True) if callable(inner) and subject.signature.foreign else config

@@ -1,0 +1,135 @@
+"""From what a bench shows to an outcome: in words, with the place where it enters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from headwise.check.influence import Bench
+from headwise.check.judging import Judgement, judge
+from headwise.check.places import place_of
+from headwise.check.plan import Plan, Way
+from headwise.check.report import Outcome
+from headwise.check.subject import Subject
+from headwise.names import ModelError
+
+__all__ = ["examined", "skipped", "unknown"]
+
+Benches = Callable[[Subject], Bench]
+
+
+def skipped(dimension: str, says: str, case: str = "") -> Outcome:
+    """It does not apply."""
+    return Outcome(dimension, case, "skipped", says)
+
+
+def unknown(dimension: str, says: str, case: str = "") -> Outcome:
+    """It could not be told."""
+    return Outcome(dimension, case, "unknown", says)
+
+
+def examined(
+    plan: Plan,
+    benches: Benches,
+    way: Way,
+    dimension: str,
+    case: str,
+    *,
+    forbidden: Bool[Tensor, "query key"],
+    control: Bool[Tensor, "query key"],
+    keys: Sequence[int],
+    queries: Sequence[int],
+    draws: int = 1,
+    words: tuple[str, str] = ("position", "position"),
+) -> Outcome:
+    """The outcome of a bench; in the model's own dtype where float64 does not tell.
+
+    Args:
+        plan: of the audit.
+        benches: makes the bench of a subject.
+        way: how it is run.
+        dimension: of the outcome.
+        case: of the outcome.
+        forbidden: pairs that must have no influence.
+        control: pairs that may, of which each edited key must move some.
+        keys: which positions are edited.
+        queries: of which outputs gradients are taken.
+        draws: replacements each edit is tried with.
+        words: what a query and a key are.
+    """
+    why = "it was not run"
+    for subject in (plan.subject, plan.coarse):
+        if subject is None:
+            continue
+        try:
+            bench = benches(subject)
+            found = judge(bench, forbidden, control, keys=keys, queries=queries, draws=draws)
+        except ModelError as error:
+            why = str(error)
+            continue
+        except Exception as error:  # a model raises whatever it meets
+            why = f"the model raised {type(error).__name__}: {_line(error)}"
+            continue
+        if found.told:
+            return _outcome(bench, subject, way, dimension, case, found, forbidden, words, draws)
+        why = found.why
+    return unknown(dimension, why, case)
+
+
+def _outcome(
+    bench: Bench,
+    subject: Subject,
+    way: Way,
+    dimension: str,
+    case: str,
+    found: Judgement,
+    forbidden: Bool[Tensor, "query key"],
+    words: tuple[str, str],
+    draws: int,
+) -> Outcome:
+    measured = found.measured
+    if not found.leak:
+        moved = 0.0 if measured is None else _most(measured, forbidden)
+        says = "nothing moved" if moved == 0.0 else f"at most {moved:.0e} moved, which is rounding"
+        return Outcome(
+            dimension, case, "clean", says, moved, found.floor, found.smallest, measured=measured
+        )
+    query, key = found.pairs[0]
+    place = place_of(bench, subject, way, query, key, draws)
+    seen = len(found.pairs)
+    more = f", and {seen - 1} more pairs" if seen > 1 else ""
+    how = "" if found.by == "edit" else ", told by gradients alone"
+    says = (
+        f"{words[0]} {query} sees {words[1]} {key}, {found.strength:.2g} of the largest allowed "
+        f"influence{how}{more}"
+    )
+    return Outcome(
+        dimension,
+        case,
+        "leak",
+        says,
+        found.strength,
+        found.floor,
+        found.smallest,
+        None if place is None else place.module,
+        "" if place is None else place.kind,
+        found.pairs,
+        measured=measured,
+    )
+
+
+def _most(measured: Tensor, forbidden: Tensor) -> float:
+    return float(measured.where(forbidden, 0.0).nan_to_num(0.0).max())
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else "without a word"
+
+
+def all_pairs(length: int, keys: int | None = None) -> Bool[Tensor, "query key"]:
+    """Every pair."""
+    return torch.ones(length, length if keys is None else keys, dtype=torch.bool)
