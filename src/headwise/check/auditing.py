@@ -176,7 +176,7 @@ def _declared(
     subject: Subject, mask: Mask | Sequence[Mask] | None, length: int, layers: int | None
 ) -> Declared:
     if mask is None:
-        return declared_of(subject, length, layers)
+        return declared_of(subject, length)
     return declared_by(mask, length, layers or layers_of(subject))
 
 
@@ -199,6 +199,8 @@ def _plan(
         put_in.memory,
         declared.allowed,
         declared.narrow,
+        declared.opens,
+        declared.narrow_opens,
         every if small else spread(every, 8),
         every if small else spread(every, 6),
         draws if small else 1,

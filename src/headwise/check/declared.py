@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headwise.check.subject import Subject
 from headwise.core import masks
 from headwise.core.masks import Mask
 from headwise.names import MaskError
-from headwise.nn import Decoder, Encoder, EncoderDecoder
+from headwise.nn import Decoder, Encoder
 
 __all__ = ["Declared", "declared_by", "declared_of", "layers_of"]
 
@@ -26,19 +26,23 @@ class Declared:
     Attributes:
         allowed: whose input may be in whose output.
         narrow: the same within the windows of the config; None where it names none that are reached.
-        layers: over which a mask reaches; None where it makes no difference.
         words: the same in words.
+        layers: over which a mask reaches; None where it makes no difference.
+        opens: after how many layers a path is open, -1 never; None where layers make no difference.
+        narrow_opens: the same of `narrow`.
         note: what could not be reached, "" where all was.
     """
 
     allowed: Bool[Tensor, "query key"]
     words: str
     layers: int | None = None
+    opens: Int[Tensor, "query key"] | None = None
     narrow: Bool[Tensor, "query key"] | None = None
+    narrow_opens: Int[Tensor, "query key"] | None = None
     note: str = ""
 
 
-def declared_of(subject: Subject, length: int, layers: int | None) -> Declared:
+def declared_of(subject: Subject, length: int) -> Declared:
     """As the model itself declares it: causal where nothing says otherwise."""
     if not _causal(subject):
         return Declared(torch.ones(length, length, dtype=torch.bool), "full")
@@ -46,12 +50,17 @@ def declared_of(subject: Subject, length: int, layers: int | None) -> Declared:
     windows = _windows(subject)
     if not windows:
         return Declared(allowed, "causal")
-    narrow = masks.reach(windows, length=length).after()[0]
-    words = f"causal, windows of its config over {len(windows)} layers"
+    found = masks.reach(windows, length=length)
+    narrow = found.after()[0]
     if bool((narrow == allowed).all()):
-        note = f"the windows of its config reach over all {length} positions: nothing outside them was there to see"
-        return Declared(allowed, "causal", note=note)
-    return Declared(allowed, words, len(windows), narrow)
+        return Declared(
+            allowed,
+            "causal",
+            note=f"over its layers the windows of its config reach over all {length} positions: one that is too "
+            "wide would not be told",
+        )
+    words = f"causal, windows of its config over {len(windows)} layers"
+    return Declared(allowed, words, len(windows), narrow=narrow, narrow_opens=found.first[0])
 
 
 def declared_by(mask: Mask | Sequence[Mask], length: int, layers: int | None) -> Declared:
@@ -67,7 +76,7 @@ def declared_by(mask: Mask | Sequence[Mask], length: int, layers: int | None) ->
         count = layers or len(listed)
         turns = [listed[i % len(listed)] for i in range(count)] if listed else listed
         found = masks.reach(turns, length=length)
-        return Declared(found.after()[0], words, count)
+        return Declared(found.after()[0], words, count, found.first[0])
     one = masks.reach(listed, 1, length=length).after()[0]
     two = masks.reach(listed, 2, length=length).after()[0]
     if bool((one != two).any()):
@@ -97,27 +106,28 @@ def _causal(subject: Subject) -> bool:
     module = subject.module
     if isinstance(module, Encoder):
         return False
-    if not subject.signature.foreign or isinstance(module, Decoder | EncoderDecoder):
+    if not subject.signature.foreign or "source" in subject.takes:
         return True
-    if "source" in subject.takes:
-        return True
-    said = getattr(_config(subject), "is_decoder", None)
-    if isinstance(said, bool):
-        return said
-    if type(module).__name__ in _causal_classes():
+    config = _config(subject)
+    says = [getattr(config, name, None) for name in ("is_decoder", "causal")]
+    kind = getattr(config, "model_type", "")
+    if getattr(config, "attn_type", "") == "bi":
+        return False
+    if kind in _types(
+        "MASKED_LM"
+    ):  # a family of encoders, some of which become decoders by their config
+        return True in says
+    if kind in _types("CAUSAL_LM") or True in says:
         return True
     parts = () if module is None else module.modules()
-    marks = [x for x in (getattr(p, "is_causal", None) for p in parts) if isinstance(x, bool)]
-    return any(marks) if marks else not type(module).__name__.endswith("ForMaskedLM")
+    return any(getattr(part, "is_causal", None) is True for part in parts)
 
 
-def _causal_classes() -> frozenset[str]:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+def _types(task: str) -> frozenset[str]:
+    """The model types that transformers has a class of this task for."""
+    from transformers.models.auto import modeling_auto
 
-    held: list[str] = []
-    for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
-        held += [names] if isinstance(names, str) else list(names)
-    return frozenset(held)
+    return frozenset(getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES"))
 
 
 def _windows(subject: Subject) -> list[Mask]:

@@ -83,11 +83,11 @@ class Bench:
         """How many outputs are looked at."""
         return len(self._looked) * self.given.length
 
-    def at(self, query: int) -> Bool[Tensor, "batch position"]:
-        """Where in the batch a query is."""
+    def at(self, queries: Bool[Tensor, " query"]) -> Bool[Tensor, "batch position"]:
+        """Where in the batch these queries are."""
         found = torch.zeros(self.given.batch, self.given.length, dtype=torch.bool)
-        row, position = divmod(query, self.given.length)
-        found[self._looked[row], position] = True
+        for row, of_row in zip(self._looked, queries.split(self.given.length), strict=True):
+            found[row] = of_row
         return found
 
     @property
@@ -121,6 +121,11 @@ class Bench:
     ) -> Float[Tensor, "query channel"]:
         """The change of all outputs by one edit."""
         return self._changes([(key, draw)], nudge)[0]
+
+    def strongest(self, query: int, key: int, draws: int) -> int:
+        """The draw of an edit at a key that moves a query most."""
+        sizes = [float(self.change(key, draw)[query].abs().max()) for draw in range(draws)]
+        return max(range(draws), key=sizes.__getitem__)
 
     def edited(self, edits: Sequence[tuple[int, int]]) -> Given:
         """The rows of the input once for each edit (key, draw), each with its edit."""

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headwise.check.influence import Bench, Sizes
+from headwise.check.nudge import Nudge
 
 __all__ = ["Judgement", "judge"]
 
@@ -41,7 +42,8 @@ class Judgement:
         floor: what rounding moves, on that scale.
         smallest: what would have been called an influence.
         by: "edit" or "gradient", of the strength.
-        pairs: (query, key) of forbidden influences, strongest first.
+        pairs: (query, key) of forbidden influences, strongest first; the first twelve.
+        count: how many there are, and of how many that were measured.
         measured: relative influence [query, key], NaN where not measured.
     """
 
@@ -53,6 +55,7 @@ class Judgement:
     smallest: float = math.nan
     by: str = ""
     pairs: tuple[tuple[int, int], ...] = ()
+    count: tuple[int, int] = (0, 0)
     measured: Float[Tensor, "query key"] | None = None
 
 
@@ -92,7 +95,7 @@ def judge(
         floor=noise.floor,
         sure=noise.sure,
         alone=lambda q, k: bench.edits([k], draws, alone=True),
-        again=lambda q, k: [_row(_change(bench, k, draws, s, q)) for s in _SEEDS],
+        again=lambda q, k: [_change(bench, k, draws, s, q) for s in _SEEDS],
     )
     gradients = bench.gradients(queries)
     if by_edit.leak or gradients is None:
@@ -147,6 +150,8 @@ def _judged(
         if value < least:
             continue  # other rows did it, which is told apart
         if value >= sure or _reproducible(again(query, key)):
+            shown = max(least, 1e-3 * value)
+            looked_at = int((forbidden & ~sizes.values.isnan()).sum())
             return Judgement(
                 True,
                 leak=True,
@@ -154,7 +159,8 @@ def _judged(
                 floor=found.floor,
                 smallest=found.smallest,
                 by=sizes.by,
-                pairs=tuple(_strongest(candidates, max(least, 1e-3 * value))[:_PAIRS]),
+                pairs=tuple(_strongest(candidates, shown)[:_PAIRS]),
+                count=(int((candidates >= shown).sum()), looked_at),
                 measured=measured,
             )
     return found
@@ -189,15 +195,8 @@ def _reproducible(vectors: Sequence[Tensor]) -> bool:
 
 def _change(bench: Bench, key: int, draws: int, seed: int, query: int) -> Tensor:
     """The change at a query by the draw that moves it most, under a jitter."""
-    from headwise.check.nudge import Nudge
-
-    sizes = [float(bench.change(key, draw)[query].abs().max()) for draw in range(draws)]
-    draw = max(range(draws), key=sizes.__getitem__)
-    return bench.change(key, draw, Nudge(bench.noise.eps, seed=seed))[query]
-
-
-def _row(change: Tensor) -> Tensor:
-    return change.double().cpu()
+    draw = bench.strongest(query, key, draws)
+    return bench.change(key, draw, Nudge(bench.noise.eps, seed=seed))[query].double().cpu()
 
 
 def _at(gradient: Tensor | None, key: int) -> Tensor:

@@ -27,17 +27,25 @@ class Nudge(TorchFunctionMode):
         gradient: whether gradients are kept.
         seed: of the noise.
         source: whether the encoder's text is meant, not the decoder's.
+        place: what is added and gradients are read to, made before the run; None = made in it.
 
     Attributes:
         places: the tensors that were added, [batch, position, d_model] each; empty where no embedding was seen.
     """
 
     def __init__(
-        self, jitter: float = 0.0, *, gradient: bool = False, seed: int = 0, source: bool = False
+        self,
+        jitter: float = 0.0,
+        *,
+        gradient: bool = False,
+        seed: int = 0,
+        source: bool = False,
+        place: Float[Tensor, "batch position d_model"] | None = None,
     ) -> None:
         super().__init__()
         self.gradient = gradient
         self.places: list[Float[Tensor, "batch position d_model"]] = []
+        self._place = place
         self._jitter = jitter
         self._seed = seed
         self._source = source
@@ -76,6 +84,10 @@ class Nudge(TorchFunctionMode):
             x = x + (x.detach().double().abs() * self._jitter * noise.to(x.device)).to(x.dtype)
         if not self.gradient:
             return x
-        place = torch.zeros_like(x, requires_grad=True)
+        place = self._place
+        if place is None:
+            place = torch.zeros_like(x, requires_grad=True)
+        if place.shape != x.shape:
+            return x
         self.places.append(place)
         return x + place

@@ -2,40 +2,109 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
 from headwise.check.influence import Bench
-from headwise.check.locating import Entry, entry
+from headwise.check.locating import Entry, entry, entry_by_gradient
+from headwise.check.nudge import Nudge
 from headwise.check.plan import Way
 from headwise.check.subject import Subject
 from headwise.check.tracing import Trace, trace
+from headwise.names import HeadwiseError
 
-__all__ = ["place_of"]
+__all__ = ["Sought", "place_of"]
 
 _TOLERANCES = (1e-9, 0.0)
 
 
-def place_of(
-    bench: Bench, subject: Subject, way: Way, query: int, key: int, draws: int
-) -> Entry | None:
-    """The first module whose output at a query is moved by an edit at a key; None where it cannot be told."""
+@dataclass(frozen=True, eq=False)
+class Sought:
+    """An influence whose place is sought.
+
+    Attributes:
+        query: which output is moved.
+        key: by which position.
+        forbidden: all pairs that must have no influence.
+        draws: of the edits.
+        by: "edit" or "gradient": what told it.
+        opens: after how many layers a path from key to query is open, -1 never; None = nothing is known of layers.
+    """
+
+    query: int
+    key: int
+    forbidden: Bool[Tensor, "query key"]
+    draws: int
+    by: str
+    opens: Int[Tensor, "query key"] | None = None
+
+
+def place_of(bench: Bench, subject: Subject, way: Way, sought: Sought) -> Entry | None:
+    """The first module whose output is moved where it must not be; None where it cannot be told.
+
+    Where windows add up over the layers, it is sought layer by layer: what must not be moved there is more than in
+    the end.
+    """
     if subject.module is None:
         return None
-    length = max(bench.given.length, bench.base.shape[0])
-    at = bench.at(query)
-    still = _traced(bench, subject, way, None, length)
-    draw = max(range(draws), key=lambda d: float(bench.change(key, d)[query].abs().max()))
-    moved = _traced(bench, subject, way, (key, draw), length)
-    for tolerance in _TOLERANCES:
-        found = entry(still, moved, at, tolerance=tolerance)
-        if found is not None:
-            return found
+    try:
+        found = None if sought.by == "gradient" else _by_edit(bench, subject, way, sought)
+        return found or _by_gradient(bench, subject, way, sought)
+    except HeadwiseError:  # nothing inside has positions, or two sizes are alike
+        return None
+
+
+def _by_edit(bench: Bench, subject: Subject, way: Way, sought: Sought) -> Entry | None:
+    draw = bench.strongest(sought.query, sought.key, sought.draws)
+    still = _traced(bench, subject, way, None)
+    moved = _traced(bench, subject, way, (sought.key, draw))
+    for layer, forbidden in _by_layer(sought):
+        at = bench.at(forbidden[:, sought.key])
+        for tolerance in _TOLERANCES:
+            found = entry(still, moved, at, tolerance=tolerance)
+            if found is not None and layer in (None, _layer(found.module)):
+                return found
     return None
 
 
-def _traced(
-    bench: Bench, subject: Subject, way: Way, edit: tuple[int, int] | None, length: int
-) -> Trace:
+def _by_layer(sought: Sought) -> list[tuple[int | None, Tensor]]:
+    """What must not be moved in each layer, then in the end."""
+    whole: list[tuple[int | None, Tensor]] = [(None, sought.forbidden)]
+    if sought.opens is None:
+        return whole
+    opens, last = sought.opens, int(sought.opens.max())
+    return [(i, (opens < 0) | (opens > i + 1)) for i in range(last)] + whole
+
+
+def _layer(path: str) -> int | None:
+    """The layer that a path names: its first number."""
+    numbers = [part for part in path.split(".") if part.isdecimal()]
+    return int(numbers[0]) if numbers else None
+
+
+def _traced(bench: Bench, subject: Subject, way: Way, edit: tuple[int, int] | None) -> Trace:
     copy = subject.fresh()
     assert copy.module is not None
-    given = bench.given if edit is None else bench.edited([edit])
     run = way.runs(copy, fresh=False)
-    return trace(copy.module, lambda: run(given, None), bench.given.length, bench.given.batch)
+    given = bench.given if edit is None else bench.edited([edit])
+    return trace(copy.module, lambda: run(given, None), given.length, given.batch)
+
+
+def _by_gradient(bench: Bench, subject: Subject, way: Way, sought: Sought) -> Entry | None:
+    gradient = bench.gradient(sought.query, 0, 0.0)
+    copy = subject.fresh()
+    if gradient is None or copy.module is None:
+        return None
+    rows, length = bench.given.batch, bench.base.shape[0]
+    place = torch.zeros(
+        rows, length, gradient.shape[-1], dtype=subject.dtype, device=subject.device
+    ).requires_grad_()
+    keys = torch.zeros(rows, length, dtype=torch.bool)
+    keys[bench.row, sought.key] = True
+    run = way.runs(copy, fresh=False)
+    nudge = Nudge(gradient=True, source=bench.of_source, place=place)
+    at = bench.at(sought.forbidden[:, sought.key])
+    return entry_by_gradient(copy.module, lambda: run(bench.given, nudge), place, keys, at)

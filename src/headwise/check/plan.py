@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headwise.check.given import Given, Source
@@ -76,6 +76,8 @@ class Plan:
         memory_from: the same of the encoder's text; None without one, or where it is not ids or vectors.
         allowed: whose input may be in whose output.
         narrow: the same with the windows that the model's config names; None without any.
+        opens: after how many layers a path is open, -1 never; None where layers make no difference.
+        narrow_opens: the same of `narrow`.
         keys: positions that are edited.
         queries: positions whose gradients are taken.
         draws: replacements each edit is tried with.
@@ -89,6 +91,8 @@ class Plan:
     memory_from: Source | None
     allowed: Bool[Tensor, "query key"]
     narrow: Bool[Tensor, "query key"] | None
+    opens: Int[Tensor, "query key"] | None
+    narrow_opens: Int[Tensor, "query key"] | None
     keys: tuple[int, ...]
     queries: tuple[int, ...]
     draws: int

@@ -20,7 +20,8 @@ def check_future(plan: Plan) -> list[Outcome]:
         return [skipped("future", "every position may see every other")]
     found = [_in(plan, way) for way in ways(plan.subject)]
     if plan.narrow is not None:
-        found.append(replace(_in(replace(plan, allowed=plan.narrow), Way()), case="window"))
+        narrow = replace(plan, allowed=plan.narrow, opens=plan.narrow_opens)
+        found.append(replace(_in(narrow, Way()), case="window"))
     return found
 
 
@@ -39,5 +40,6 @@ def _in(plan: Plan, way: Way) -> Outcome:
         keys=keys,
         queries=queries,
         draws=plan.draws if plain else 1,
+        opens=plan.opens,
     )
     return replace(outcome, allowed=plan.allowed)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headwise.check.influence import Bench
 from headwise.check.judging import Judgement, judge
-from headwise.check.places import place_of
+from headwise.check.locating import Entry
+from headwise.check.places import Sought, place_of
 from headwise.check.plan import Plan, Way
 from headwise.check.report import Outcome
 from headwise.check.subject import Subject
@@ -44,6 +45,7 @@ def examined(
     queries: Sequence[int],
     draws: int = 1,
     words: tuple[str, str] = ("position", "position"),
+    opens: Int[Tensor, "query key"] | None = None,
 ) -> Outcome:
     """The outcome of a bench; in the model's own dtype where float64 does not tell.
 
@@ -59,6 +61,7 @@ def examined(
         queries: of which outputs gradients are taken.
         draws: replacements each edit is tried with.
         words: what a query and a key are.
+        opens: after how many layers a path from key to query is open, where windows add up.
     """
     why = "it was not run"
     for subject in (plan.subject, plan.coarse):
@@ -73,34 +76,31 @@ def examined(
         except Exception as error:  # a model raises whatever it meets
             why = f"the model raised {type(error).__name__}: {_line(error)}"
             continue
+        if found.told and not found.leak:
+            return _clean(dimension, case, found, forbidden)
         if found.told:
-            return _outcome(bench, subject, way, dimension, case, found, forbidden, words, draws)
+            sought = Sought(*found.pairs[0], forbidden, draws, found.by, opens)
+            place = place_of(bench, subject, way, sought)
+            return _leak(dimension, case, found, place, words)
         why = found.why
     return unknown(dimension, why, case)
 
 
-def _outcome(
-    bench: Bench,
-    subject: Subject,
-    way: Way,
-    dimension: str,
-    case: str,
-    found: Judgement,
-    forbidden: Bool[Tensor, "query key"],
-    words: tuple[str, str],
-    draws: int,
-) -> Outcome:
+def _clean(dimension: str, case: str, found: Judgement, forbidden: Tensor) -> Outcome:
     measured = found.measured
-    if not found.leak:
-        moved = 0.0 if measured is None else _most(measured, forbidden)
-        says = "nothing moved" if moved == 0.0 else f"at most {moved:.0e} moved, which is rounding"
-        return Outcome(
-            dimension, case, "clean", says, moved, found.floor, found.smallest, measured=measured
-        )
+    moved = 0.0 if measured is None else _most(measured, forbidden)
+    says = "nothing moved" if moved == 0.0 else f"at most {moved:.0e} moved, which is rounding"
+    return Outcome(
+        dimension, case, "clean", says, moved, found.floor, found.smallest, measured=measured
+    )
+
+
+def _leak(
+    dimension: str, case: str, found: Judgement, place: Entry | None, words: tuple[str, str]
+) -> Outcome:
     query, key = found.pairs[0]
-    place = place_of(bench, subject, way, query, key, draws)
-    seen = len(found.pairs)
-    more = f", and {seen - 1} more pairs" if seen > 1 else ""
+    seen, of = found.count
+    more = f"; {seen} of the {of} forbidden pairs measured leak" if seen > 1 else ""
     how = "" if found.by == "edit" else ", told by gradients alone"
     says = (
         f"{words[0]} {query} sees {words[1]} {key}, {found.strength:.2g} of the largest allowed "
@@ -117,7 +117,7 @@ def _outcome(
         None if place is None else place.module,
         "" if place is None else place.kind,
         found.pairs,
-        measured=measured,
+        measured=found.measured,
     )
 
 
