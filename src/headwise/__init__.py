@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwise import nn as nn
+    from headwise.check.auditing import audit as audit
     from headwise.core import masks as masks
     from headwise.core.attention import attend as attend
     from headwise.hub.load import Model as Model
@@ -51,6 +52,7 @@ _HOMES = {
     "Record": "headwise.see.record",
     "Roles": "headwise.see.roles.role",
     "attend": "headwise.core.attention",
+    "audit": "headwise.check.auditing",
     "circuits": "headwise.see.circuits.scores",
     "clusters": "headwise.see.clusters.grouping",
     "distances": "headwise.see.clusters.measuring",
@@ -80,6 +82,7 @@ __all__ = [
     "Record",
     "Roles",
     "attend",
+    "audit",
     "circuits",
     "clusters",
     "distances",
