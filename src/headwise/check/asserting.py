@@ -1,13 +1,14 @@
 """The audit as one line of a test suite: it passes where a model is clean, and else says what it sees.
 
-    from headwise import assert_no_leak
+from headwise import assert_no_leak
 
-    def test_my_model_sees_no_future():
-        assert_no_leak(MyModel())
+def test_my_model_sees_no_future():
+    assert_no_leak(MyModel())
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from headwise.check.auditing import audit
@@ -19,12 +20,12 @@ __all__ = ["assert_no_leak"]
 _PAIRS = 5
 
 
-def assert_no_leak(model: Any, mask: Mask | list[Mask] | None = None, **arguments: Any) -> Audit:
+def assert_no_leak(model: Any, mask: Mask | Sequence[Mask] | None = None, **arguments: Any) -> Audit:
     """Audit a model, and raise where it is not clean; what could not be told is not clean.
 
     Args:
         model: as `audit` takes it.
-        mask: what may be seen in one layer, or a list with one for each; None = what the model declares.
+        mask: what may be seen in one layer, or several for layers in turn; None = what the model declares.
         arguments: the others of `audit`.
 
     Returns:
@@ -35,7 +36,7 @@ def assert_no_leak(model: Any, mask: Mask | list[Mask] | None = None, **argument
         HeadwiseError: as `audit`.
     """
     __tracebackhide__ = True  # pytest shows the line of the test
-    found = audit(model, mask, **{"quiet": True, **arguments})
+    found = audit(model, mask, **arguments)
     if not found.clean:
         raise AssertionError(_lines(found))
     return found

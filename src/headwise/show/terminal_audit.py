@@ -54,8 +54,11 @@ def audit_report(
         labels: of the positions, where a text was read.
     """
     lines = [*_headline(audit, width, colour), Text(), *_table(audit, width, colour)]
-    for outcome in (*audit.leaks, *audit.unknown):
+    advised = (outcome for outcome in audit.unknown if outcome.advice)  # the table says all else
+    for outcome in (*audit.leaks, *advised):
         lines += [Text(), *_told(outcome, width, colour, labels)]
+    if audit.notes:
+        lines.append(Text())
     lines += [line for note in audit.notes for line in flow(_words(note), width, gap=1)]
     return print_lines(lines)
 
@@ -83,7 +86,7 @@ def _headline(audit: Audit, width: int, colour: bool) -> list[Text]:
 
 
 def _table(audit: Audit, width: int, colour: bool) -> list[Text]:
-    """Each outcome: what, verdict, how strong, the smallest that would be seen, and where it enters or why not told."""
+    """Each outcome: what, verdict, how strong, the smallest that would be seen, where it enters or why not told."""
     titles = [fit(o.title, min(cell_len(o.title), _WIDEST_TITLE)) for o in audit.outcomes]
     size = max([len(_HEADS[0]), *map(cell_len, titles)])
     widths = [size, *(len(head) for head in _HEADS[1:])]
