@@ -8,6 +8,8 @@ import pytest
 import torch
 from cli_help import Cli
 
+import headwise as hw
+
 MODULE = '''"""A module with mistakes."""
 from torch import nn
 import torch
@@ -48,7 +50,7 @@ def wrong():
 def failing():
     def run(ids):
         raise RuntimeError("boom")
-    return run
+    return run, {"inputs": torch.arange(9)[None]}
 '''
 
 
@@ -204,7 +206,7 @@ def test_a_text_names_its_tokens(cli: Cli, folder: Path) -> None:
     assert answer.code == 1
     assert " sees 0 it" in " ".join(answer.out.split())
     held = cli("audit", folder, *how, "--json", "-").data
-    assert held["length"] == 6  # the character is three bytes, the rest one token each
+    assert held["length"] == len(hw.load(folder).tokenizer.encode(text).ids)
 
 
 @pytest.mark.models

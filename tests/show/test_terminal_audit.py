@@ -46,7 +46,7 @@ def test_lines_fit_and_nothing_is_lost(width: int, labels: list[str] | None) -> 
         "there is no encoder",
         "工具/toy: 1 leak, 1 inconsistency, 1 could not be told",
         "declared: causal() over 2 layers; 8 positions, float64, weights given, seed 0",
-        "strength 0.02 of the largest allowed influence; rounding moves 1e-16, from 3e-13 on",
+        "strength 0.02; rounding moves 1e-16, and from 3e-13 on it would have been seen",
         "differs at position 4, 5",
     ):
         assert said in words

@@ -152,10 +152,9 @@ def _told(outcome: Outcome, width: int, colour: bool, labels: Sequence[str] | No
 
 
 def _strength(outcome: Outcome) -> str:
-    of = "the largest allowed influence" if outcome.verdict == "leak" else "the output"
-    said = f"strength {number(outcome.strength)} of {of}; rounding moves {number(outcome.floor)}"
+    said = f"strength {number(outcome.strength)}; rounding moves {number(outcome.floor)}"
     if math.isfinite(outcome.smallest):
-        said += f", from {number(outcome.smallest)} on it would have been seen"
+        said += f", and from {number(outcome.smallest)} on it would have been seen"
     return said
 
 

@@ -15,7 +15,7 @@ from headwise.cli.audit.factory import is_factory, made
 from headwise.cli.printing import say
 from headwise.core import masks
 from headwise.hub.load import Model, load_in_transformers
-from headwise.names import ModelError
+from headwise.names import MaskError, ModelError
 from headwise.see.texts.tokens import tokenize
 
 __all__ = ["Target", "target_of"]
@@ -37,6 +37,10 @@ def target_of(request: AuditRequest) -> Target:
         HeadwiseError: it cannot be had, a mask that cannot be read, or a text that it cannot read.
     """
     read = [masks.read(text) for text in request.masks]
+    if request.layers is not None and request.layers < len(read):
+        raise MaskError(
+            f"{len(read)} masks came for {request.layers} layers; give at most one --mask for each"
+        )
     if is_factory(request.target):
         if request.text is not None:
             raise ModelError(
