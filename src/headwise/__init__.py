@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwise import nn as nn
+    from headwise.check.asserting import assert_no_leak as assert_no_leak
     from headwise.check.auditing import audit as audit
     from headwise.core import masks as masks
     from headwise.core.attention import attend as attend
@@ -51,6 +52,7 @@ _HOMES = {
     "Profiler": "headwise.see.profile.profiler",
     "Record": "headwise.see.record",
     "Roles": "headwise.see.roles.role",
+    "assert_no_leak": "headwise.check.asserting",
     "attend": "headwise.core.attention",
     "audit": "headwise.check.auditing",
     "circuits": "headwise.see.circuits.scores",
@@ -81,6 +83,7 @@ __all__ = [
     "Profiler",
     "Record",
     "Roles",
+    "assert_no_leak",
     "attend",
     "audit",
     "circuits",

@@ -6,7 +6,7 @@ from cli_help import Cli
 
 from headwise.cli import app
 
-ORDER = ["look", "profile", "roles", "circuits", "clusters", "neurons", "mask", "doctor"]
+ORDER = ["look", "profile", "roles", "circuits", "clusters", "neurons", "mask", "audit", "doctor"]
 
 
 def test_the_commands(cli: Cli) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from headwise import __version__
+from headwise.cli.audit.command import audit as _audit
 from headwise.cli.circuits.command import circuits as _circuits
 from headwise.cli.clusters.command import clusters as _clusters
 from headwise.cli.doctor import doctor as _doctor
@@ -44,7 +45,7 @@ def app() -> None:
     """See, check and cut every attention head of a Transformer."""
 
 
-for _command in (_look, _profile, _roles, _circuits, _clusters, _neurons, _mask, _doctor):
+for _command in (_look, _profile, _roles, _circuits, _clusters, _neurons, _mask, _audit, _doctor):
     app.add_command(_command)
 
 

@@ -7,7 +7,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-__all__ = ["RunProgress"]
+__all__ = ["RunProgress", "StepProgress"]
 
 _EVERY = 30.0
 """Seconds between two lines where there is no terminal."""
@@ -72,3 +72,40 @@ class RunProgress:
         part = f" ({self.done / self.total:.0%})" if self.total else ""
         texts = f"{self.texts:,} text{'' if self.texts == 1 else 's'}"
         return f"{texts}{part}, {self.tokens:,} tokens, {self.speed:,.0f} tokens/s"
+
+
+class StepProgress:
+    """Which step of a run of several is under way: a bar on a terminal, else a line for a step that comes late.
+
+    Args:
+        total: how many there are.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._said = time.monotonic()
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    def __enter__(self) -> StepProgress:
+        console = Console(stderr=True)
+        if console.is_terminal:
+            columns = (BarColumn(20), TextColumn("{task.description}", markup=False))
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._task = self._bar.add_task("", total=self.total)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def at(self, done: int, what: str) -> None:
+        """So many are done, and this one is under way."""
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.update(self._task, description=what, completed=done)
+        elif now - self._said >= _EVERY:
+            self._said = now
+            line = f"{done} of {self.total} done, now {what}"
+            Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)

@@ -141,6 +141,30 @@ def load(
     return model
 
 
+def load_in_transformers(
+    name: str | Path = DEFAULT,
+    device: str | torch.device | None = None,
+    *,
+    quiet: bool = False,
+) -> Model:
+    """Load a model by name as transformers runs it, of whatever layers, also where we have blocks for it.
+
+    Args:
+        name: as `load` takes it.
+        device: where to put it; None = the CPU.
+        quiet: no progress on stderr.
+
+    Raises:
+        ModelError: no such model, or one that transformers cannot load.
+    """
+    where, folder = _device(device), get(name, quiet=quiet)
+    config = _read_config(folder)
+    module = _from_transformers(str(name), folder, config, None, "", quiet).eval()
+    if where is not None:
+        module = module.to(where)
+    return Model(str(name), module, read_tokenizer(folder), True, _max_length(module))
+
+
 def _wrapped(module: nn.Module, tokenizer: Any) -> Model:
     config = getattr(module, "config", None)
     foreign = hasattr(config, "_attn_implementation")

@@ -1,0 +1,70 @@
+"""The cells of an audit's map: what each position may see, and what it does, before they are drawn."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from headwise.check.report import Outcome
+
+__all__ = [
+    "CLEAN",
+    "LEAK",
+    "QUIET",
+    "SEEN",
+    "UNTRIED",
+    "cells_of",
+    "leaking",
+    "limit_of",
+    "maps_of",
+]
+
+CLEAN, UNTRIED, QUIET, SEEN, LEAK = range(5)
+"""May not be seen and is not; may not, and was not tried; may be seen, and nothing was (or was not tried); may be
+seen and is; may not be seen and is. In this order the larger of two says more, so cells pool by their maximum."""
+
+
+def maps_of(
+    outcome: Outcome,
+) -> tuple[Bool[np.ndarray, "query key"], Float[np.ndarray, "query key"]] | None:
+    """What is declared and what was measured; None where the outcome holds no map."""
+    if outcome.allowed is None or outcome.measured is None:
+        return None
+    allowed, measured = outcome.allowed.cpu().numpy(), outcome.measured.cpu().double().numpy()
+    return allowed.astype(bool), measured
+
+
+def limit_of(outcome: Outcome) -> float:
+    """The influence from which on one counts: the smallest that would have been seen, else what rounding moves."""
+    return outcome.smallest if math.isfinite(outcome.smallest) else outcome.floor
+
+
+def leaking(
+    outcome: Outcome,
+    allowed: Bool[np.ndarray, "query key"],
+    measured: Float[np.ndarray, "query key"],
+) -> Bool[np.ndarray, "query key"]:
+    """Which cells may not be seen and are; none where the outcome is no leak."""
+    found = np.zeros_like(allowed)
+    if not outcome.bad:
+        return found
+    for query, key in outcome.pairs:
+        if query < found.shape[0] and key < found.shape[1]:
+            found[query, key] = True
+    # NaN compares false: what was not measured is no leak here
+    return (found | (measured > limit_of(outcome))) & ~allowed
+
+
+def cells_of(
+    outcome: Outcome,
+    allowed: Bool[np.ndarray, "query key"],
+    measured: Float[np.ndarray, "query key"],
+) -> Int[np.ndarray, "query key"]:
+    """Each cell as one of CLEAN, UNTRIED, QUIET, SEEN, LEAK."""
+    seen = measured > limit_of(outcome)
+    inside = np.where(seen, SEEN, QUIET)
+    outside = np.where(np.isnan(measured), UNTRIED, CLEAN)
+    cells = np.where(allowed, inside, outside)
+    return np.where(leaking(outcome, allowed, measured), LEAK, cells)
