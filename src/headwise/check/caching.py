@@ -69,8 +69,9 @@ class Reading:
         if isinstance(called, EncoderDecoder):
             called, self._text, self._named = _own_decoder(called, given)
         self._call = called
-        self._foreign = signature.foreign
         self._takes = _takes(called)
+        self._named |= _memory(called, signature, self._named)
+        self._foreign = signature.foreign
         self._way = way
         self._held: dict[str, Any] = {}
         if way.made is not None:
@@ -88,7 +89,6 @@ class Reading:
             self._held |= handed(out, self._way.names)
             if not any(name in self._held for name in self._way.names):
                 raise ModelError(f"a step hands over no {' or '.join(self._way.names)}")
-        self._keep_memory(out)
         self.length += count
         return out[0] if isinstance(out, tuple) and not isinstance(out, Mapping) else out
 
@@ -113,14 +113,6 @@ class Reading:
         if self._text.startswith("decoder_"):
             return name.startswith("decoder_")
         return not name.startswith(("memory", "source", "src", "encoder"))
-
-    def _keep_memory(self, out: Any) -> None:
-        """What the encoder gave, so that later steps need not ask it again."""
-        memory = out.get("encoder_last_hidden_state") if isinstance(out, Mapping) else None
-        if memory is not None and "encoder_outputs" in self._takes:
-            from transformers.modeling_outputs import BaseModelOutput
-
-            self._named["encoder_outputs"] = BaseModelOutput(last_hidden_state=memory)
 
 
 def way_of(
@@ -194,6 +186,17 @@ def _made(called: Any, by: str, length: int) -> Any:
 
 def _sized(make: Callable[..., Any]) -> bool:
     return bool(inspect.signature(make).parameters)
+
+
+def _memory(
+    called: Callable[..., Any], signature: Signature, named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the encoder of a model of transformers gives, made once, as it comes out."""
+    if not signature.foreign or signature.source is None or "encoder_outputs" not in _takes(called):
+        return {}
+    encoder = called.get_encoder()  # type: ignore[attr-defined]
+    asked = {n: x for n, x in named.items() if n in (signature.source, "attention_mask")}
+    return {"encoder_outputs": encoder(**asked)}
 
 
 def _own_decoder(model: EncoderDecoder, given: Given) -> tuple[Any, str, dict[str, Any]]:

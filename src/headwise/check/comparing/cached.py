@@ -22,6 +22,8 @@ def check_cached(
         locate: names the module in which both ways part.
     """
     words = "token by token and at once"
-    return through_cache(
-        "cached", words, lambda n: [1] * n, subject, draw, causal=causal, locate=locate
-    )
+    return through_cache("cached", words, _one_by_one, subject, draw, causal=causal, locate=locate)
+
+
+def _one_by_one(length: int, padding: int) -> list[int]:
+    return [padding + 1] + [1] * (length - padding - 1)

@@ -25,11 +25,12 @@ def check_chunked(
     return through_cache("chunked", words, _pieces, subject, draw, causal=causal, locate=locate)
 
 
-def _pieces(length: int) -> list[int]:
+def _pieces(length: int, padding: int) -> list[int]:
     """Four pieces of different sizes where there is room, the first the largest, as a prompt is."""
-    rest, sizes = length, []
+    rest = length
+    sizes: list[int] = []
     for share in (0.4, 0.25, 0.15):
-        size = min(rest, max(2, round(share * length)))
+        size = min(rest, max(2, round(share * length), 0 if sizes else padding + 1))
         sizes.append(size)
         rest -= size
     return [size for size in [*sizes, rest] if size]

@@ -26,15 +26,15 @@ class Side:
         subject: the copy that `call` runs, which nothing else runs.
         call: runs it, in several calls where it reads piece by piece.
         pieces: how many positions each call reads, in order.
-        rows: which rows are compared.
-        columns: which positions are compared, of all that are read.
+        row: the row that is compared; None = all.
+        start: the position at which the compared begin.
     """
 
     subject: Subject
     call: Callable[[], Any]
     pieces: tuple[int, ...]
-    rows: slice = slice(None)
-    columns: slice = slice(None)
+    row: int | None = None
+    start: int = 0
 
 
 @dataclass(frozen=True, eq=False)

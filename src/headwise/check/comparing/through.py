@@ -14,15 +14,16 @@ from headwise.check.comparing.exact import Runner, runner_of
 from headwise.check.comparing.pieces import cut, hidden_left, read_pieces, real_of, way_through
 from headwise.check.comparing.sides import Draw, Locate, Side, Sides
 from headwise.check.comparing.verdict import Asking, Pair, compared, first_line, gap
-from headwise.check.given import Given
+from headwise.check.given import Given, positions_of
 from headwise.check.report import Outcome
 from headwise.check.subject import Subject
 from headwise.names import ModelError
 
 __all__ = ["through_cache"]
 
-Sizes = Callable[[int], Sequence[int]]
-"""How a text of so many positions is cut."""
+Sizes = Callable[[int, int], Sequence[int]]
+"""How a text of so many positions is cut, of which the first so many may be padding: that comes in one piece with
+what follows, as a prompt does, for no decoder is given padding alone."""
 
 
 def through_cache(
@@ -92,7 +93,7 @@ class _Reading:
         """Both ways again, on copies of their own."""
         given = self.draw(pair.salt)
         one, other = self.runner.subject.fresh(), self.runner.subject.fresh()
-        sizes = tuple(self.sizes(given.length))
+        sizes = self._sizes(given)
         within = self.runner.within
         return Sides(
             Side(one, lambda: within(lambda: one.call(given)), (given.length,)),
@@ -112,6 +113,10 @@ class _Reading:
             names = " or ".join(self.way.names)
             return f"; nothing that was read before comes in: {names} is handed over and not used"
         given = self.draw(pair.salt)
+        if "positions" in self.runner.subject.takes and given.real is None:
+            told = gap(pair.one, self._pieces(given, told=True)).where(pair.at, 0.0)
+            if float(told.max()) <= pair.noise.sure:
+                return "; told the positions it agrees: it counts them wrongly from its cache"
         half = given.length // 2
         start = gap(self.runner.run(cut(given, 0, half)), pair.one[:, :half])
         if float(start.where(pair.at[:, :half], 0.0).max()) > pair.noise.sure:
@@ -120,13 +125,19 @@ class _Reading:
             )
         return ""
 
+    def _sizes(self, given: Given) -> tuple[int, ...]:
+        return tuple(self.sizes(given.length, int((~real_of(given)).sum(-1).max())))
+
     def _others_before(self, salt: int) -> Given:
         """The same last position after another text."""
         given, other = self.draw(salt), self.draw(salt + 10)
         return replace(given, text=torch.cat((other.text[:, :-1], given.text[:, -1:]), dim=1))
 
-    def _pieces(self, given: Given) -> Tensor:
+    def _pieces(self, given: Given, *, told: bool = False) -> Tensor:
         copy = self.runner.subject.fresh()
-        sizes = self.sizes(given.length)
+        if told:
+            named = {"position_ids": positions_of(given)}
+            copy = replace(copy, others={**copy.others, **named})
+        sizes = self._sizes(given)
         out: Tensor = self.runner.within(lambda: read_pieces(copy, given, self.way, sizes))
         return out
