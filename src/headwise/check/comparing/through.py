@@ -109,17 +109,17 @@ class _Reading:
     def hint(self, pair: Pair) -> str:
         """What a further run tells about a difference."""
         moved = gap(pair.other, self._pieces(self._others_before(pair.salt)))[:, -1]
-        if float(moved.max()) <= pair.noise.sure:
+        if float(moved.max()) <= pair.sure:
             names = " or ".join(self.way.names)
             return f"; nothing that was read before comes in: {names} is handed over and not used"
         given = self.draw(pair.salt)
         if "positions" in self.runner.subject.takes and given.real is None:
             told = gap(pair.one, self._pieces(given, told=True)).where(pair.at, 0.0)
-            if float(told.max()) <= pair.noise.sure:
+            if float(told.max()) <= pair.sure:
                 return "; told the positions it agrees: it counts them wrongly from its cache"
         half = given.length // 2
         start = gap(self.runner.run(cut(given, 0, half)), pair.one[:, :half])
-        if float(start.where(pair.at[:, :half], 0.0).max()) > pair.noise.sure:
+        if float(start.where(pair.at[:, :half], 0.0).max()) > pair.sure:
             return (
                 "; read at once, a shorter text differs too: later positions or its length come in"
             )

@@ -22,6 +22,9 @@ Output = Float[Tensor, "batch position channel"]
 _COARSE = 0.1
 """Where rounding moves more than so much of what the input moves, nothing is told."""
 
+_SINGLE = 16 * torch.finfo(torch.float32).eps
+"""Constants that were made in float32 (decays, slopes) differ by its rounding from those made again in float64."""
+
 _PAIRS = 12
 _TINY = 1e-300
 
@@ -59,14 +62,20 @@ class Pair:
         return float(self.gaps.max()) if self.gaps.numel() else 0.0
 
     @property
+    def sure(self) -> float:
+        """From here on a difference is no rounding, not even of a constant."""
+        louder = max(self.noise.scale, self.noise.jittered / self.noise.eps)
+        return max(self.noise.sure, _SINGLE * louder, _TINY)
+
+    @property
     def apart(self) -> bool:
         """Whether they differ by more than rounding."""
-        return self.largest >= max(self.noise.sure, _TINY)
+        return self.largest >= self.sure
 
     @property
     def tolerance(self) -> float:
         """Difference that is rounding, relative to the output."""
-        return self.noise.sure / max(self.noise.scale, _TINY)
+        return self.sure / max(self.noise.scale, _TINY)
 
     @property
     def why_not(self) -> str:
@@ -74,15 +83,15 @@ class Pair:
         for which, x in (("", self.one), (" in the other way to run", self.other)):
             if not bool(x[self.at].isfinite().all()):
                 return f"the output holds NaN or infinity{which}"
-        if not math.isfinite(self.noise.sure):
+        if not math.isfinite(self.sure):
             return "rounding makes the output NaN or infinite"
         if self.apart:
             return ""
         if self.still:
             return self.still
-        if self.moves <= self.noise.sure:
+        if self.moves <= self.sure:
             return "the output does not depend on the input, so it would show no difference"
-        if self.noise.sure > _COARSE * self.moves:
+        if self.sure > _COARSE * self.moves:
             part = self.noise.floor / self.moves
             return f"rounding alone moves the output by {part:.1e} of what the input moves"
         return ""
@@ -141,16 +150,16 @@ def compared(
     why = next((pair.why_not for pair in pairs if pair.why_not), "")
     if why:
         return Outcome(dimension, case, "unknown", why)
-    worst = max(pairs, key=lambda pair: pair.largest / max(pair.noise.sure, _TINY))
+    worst = max(pairs, key=lambda pair: pair.largest / pair.sure)
     most = max(worst.moves, worst.largest if worst.apart and not worst.moves else _TINY)
-    numbers = (worst.largest / most, worst.noise.floor / most, worst.noise.sure / most)
+    numbers = (worst.largest / most, worst.noise.floor / most, worst.sure / most)
     times = sum(pair.apart for pair in pairs)
     if times == 0:
         return Outcome(dimension, case, "clean", f"{words} agree to {numbers[0]:.1e}", *numbers)
     if times == 1:
         says = f"{words} differ by {numbers[0]:.1g} on one text of three, as a tie of routing does"
         return Outcome(dimension, case, "unknown", says, *numbers)
-    at = worst.gaps >= max(worst.noise.sure, _TINY)
+    at = worst.gaps >= worst.sure
     more = asking.hint(worst) if asking.hint is not None else ""
     says = f"{words} differ by {numbers[0]:.2g} of what the input moves, {_where(at)}{more}"
     module, kind = asking.module(worst, at)
