@@ -20,7 +20,9 @@ __all__ = ["assert_no_leak"]
 _PAIRS = 5
 
 
-def assert_no_leak(model: Any, mask: Mask | Sequence[Mask] | None = None, **arguments: Any) -> Audit:
+def assert_no_leak(
+    model: Any, mask: Mask | Sequence[Mask] | None = None, **arguments: Any
+) -> Audit:
     """Audit a model, and raise where it is not clean; what could not be told is not clean.
 
     Args:

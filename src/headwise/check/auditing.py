@@ -9,6 +9,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from headwise.check.comparing import (
+    check_cached,
+    check_chunked,
+    check_training,
+    check_unpadded,
+    check_weights,
+)
+from headwise.check.comparing.places import place_between
 from headwise.check.declared import Declared, declared_by, declared_of, layers_of
 from headwise.check.drawing import Drawn, drawn
 from headwise.check.edits.documents import check_documents
@@ -32,6 +40,15 @@ CHECKS: Mapping[str, Check] = {
     "documents": check_documents,
     "rows": check_rows,
     "memory": check_memory,
+    "cached": lambda plan: check_cached(
+        plan.subject, plan.two_rows, causal=plan.causal, locate=place_between
+    ),
+    "chunked": lambda plan: check_chunked(
+        plan.subject, plan.two_rows, causal=plan.causal, locate=place_between
+    ),
+    "unpadded": lambda plan: check_unpadded(plan.subject, plan.two_rows, locate=place_between),
+    "weights": lambda plan: check_weights(plan.subject, plan.two_rows, locate=place_between),
+    "training": lambda plan: check_training(plan.subject, plan.two_rows, locate=place_between),
 }
 
 _SMALL = 20_000_000
@@ -119,7 +136,7 @@ def _asked(dimensions: Iterable[str] | None) -> list[str]:
             f"there is no dimension {', '.join(map(repr, wrong)) or 'in an empty list'}; "
             f"there are {', '.join(DIMENSIONS)}"
         )
-    return [name for name in DIMENSIONS if name in names and name in CHECKS]
+    return [name for name in DIMENSIONS if name in names]
 
 
 def _others(inputs: Tensor | Mapping[str, Any] | None) -> dict[str, Any]:

@@ -117,10 +117,15 @@ def _causal(subject: Subject) -> bool:
         "MASKED_LM"
     ):  # a family of encoders, some of which become decoders by their config
         return True in says
-    if kind in _types("CAUSAL_LM") or True in says:
-        return True
     parts = () if module is None else module.modules()
-    return any(getattr(part, "is_causal", None) is True for part in parts)
+    marks = [
+        mark
+        for mark in (getattr(part, "is_causal", None) for part in parts)
+        if mark in (True, False)
+    ]
+    if True in says or True in marks:
+        return True
+    return kind in _types("CAUSAL_LM") and not (False in says and False in marks)
 
 
 def _types(task: str) -> frozenset[str]:

@@ -103,6 +103,21 @@ class Plan:
         """Positions of the text."""
         return self.given.length
 
+    @property
+    def causal(self) -> bool:
+        """Whether nothing later may be seen."""
+        return not bool(self.allowed.triu(1).any())
+
+    def two_rows(self, number: int) -> Given:
+        """Two rows of input, others for each number; the audit's own row is the first of number 0."""
+        text, source = self.given.text, self.given.source
+        drawn = self.draws_from.draw(2, self.length, salt=31 + number).to(text)
+        if number == 0:
+            drawn = torch.cat([text, drawn[1:]])
+        if source is not None and self.memory_from is not None:
+            source = self.memory_from.draw(2, source.shape[1], salt=61 + number).to(source)
+        return Given(drawn, source=source)
+
     def few(self, positions: tuple[int, ...], most: int = 4) -> tuple[int, ...]:
         """A few of these positions, first and last among them."""
         return spread(positions, most)

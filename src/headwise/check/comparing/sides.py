@@ -26,6 +26,7 @@ class Side:
         subject: the copy that `call` runs, which nothing else runs.
         call: runs it, in several calls where it reads piece by piece.
         pieces: how many positions each call reads, in order.
+        batch: how many rows it reads; None = those that are compared.
         row: the row that is compared; None = all.
         start: the position at which the compared begin.
     """
@@ -33,6 +34,7 @@ class Side:
     subject: Subject
     call: Callable[[], Any]
     pieces: tuple[int, ...]
+    batch: int | None = None
     row: int | None = None
     start: int = 0
 

@@ -119,6 +119,7 @@ class _Padded:
                 other,
                 lambda: within(lambda: other.call(padded)),
                 (padded.length,),
+                batch=padded.batch,
                 row=0,
                 start=0 if self.case == "source" else self._start,
             ),
