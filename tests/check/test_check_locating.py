@@ -264,3 +264,193 @@ def test_a_shared_layer_is_named_from_its_second_call_on():
     at = torch.tensor([[False] * LENGTH, [True] * LENGTH])
     found = entry(a, b, at, tolerance=1e-9)
     assert found == Entry(path, "Linear")
+
+
+_T5 = {
+    "vocab_size": 97,
+    "d_model": 16,
+    "d_kv": 4,
+    "d_ff": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+}
+_BART = {
+    "vocab_size": 97,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "max_position_embeddings": 64,
+}
+SOURCE = 17
+
+
+def speaker(name: str) -> tuple[nn.Module, Tensor, Tensor]:
+    """An encoder-decoder, what it reads and what it writes."""
+    torch.manual_seed(0)
+    fields = {"T5": _T5, "Bart": _BART}[name]
+    config = getattr(transformers, f"{name}Config")(**fields, attn_implementation="eager")
+    model = spread(getattr(transformers, f"{name}ForConditionalGeneration")(config))
+    return model, ids_of(length=SOURCE, seed=3), ids_of()
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("T5", "decoder.block.1.layer.0.SelfAttention"),
+        ("T5", "decoder.block.0.layer.1"),
+        ("T5", "decoder.block.1.layer.2.DenseReluDense"),
+        ("Bart", "model.decoder.layers.1.self_attn"),
+        ("Bart", "model.decoder.layers.1.fc2"),
+        ("Bart", "model.decoder"),
+    ],
+)
+def test_a_decoder_that_sees_the_future(name, path):
+    model, source, target = speaker(name)
+
+    def run(ids: Tensor) -> object:
+        return model(input_ids=source, decoder_input_ids=ids)
+
+    assert future_entry(model, run) is None
+    part = model.get_submodule(path)
+    forward = part.forward
+
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        out = forward(*args, **kwargs)
+        if isinstance(out, Tensor):
+            return blend(out)
+        if isinstance(out, tuple):
+            return (blend(out[0]), *out[1:])
+        out.last_hidden_state = blend(out.last_hidden_state)
+        return out
+
+    part.forward = changed  # type: ignore[method-assign]
+    assert future_entry(model, run) == Entry(path, type(part).__name__)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("T5", "decoder.block.1.layer.1.EncDecAttention"),
+        ("Bart", "model.decoder.layers.1.encoder_attn"),
+    ],
+)
+def test_a_cross_attention_that_forgets_the_padding_of_the_source(name, path):
+    model, source, target = speaker(name)
+    real = torch.arange(SOURCE)[None] < 12
+    everywhere = torch.ones(1, LENGTH, dtype=torch.bool)
+
+    def found() -> Entry | None:
+        runs = [
+            trace(
+                model,
+                lambda s=s: model(
+                    input_ids=s, attention_mask=real.long(), decoder_input_ids=target
+                ),
+                LENGTH,
+            )
+            for s in (source, edited(source, 14))
+        ]
+        return entry(runs[0], runs[1], everywhere, tolerance=1e-9)
+
+    assert found() is None
+    part = model.get_submodule(path)
+    part.register_forward_pre_hook(
+        lambda _, args, kwargs: (
+            args,
+            {k: None if "mask" in k else v for k, v in kwargs.items()},
+        ),
+        with_kwargs=True,
+    )
+    assert found() == Entry(path, type(part).__name__)
+
+
+class Told(nn.Module):
+    """torch's own encoder with a causal mask, which the layers from `without` on are not told."""
+
+    def __init__(self, batch_first: bool, without: int) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 4, 24, 0.0, batch_first=batch_first)
+        self.stack = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+        self.batch_first, self.without = batch_first, without
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], dtype=x.dtype)
+        x = x if self.batch_first else x.transpose(0, 1)
+        for i, layer in enumerate(self.stack.layers):
+            x = layer(x, None if i >= self.without else mask)
+        return x if self.batch_first else x.transpose(0, 1)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_layers_of_torch(batch_first, batch):
+    torch.manual_seed(0)
+    told = spread(Plain(Told(batch_first, without=3)))
+    assert future_entry(told, batch=batch) is None
+    torch.manual_seed(0)
+    untold = spread(Plain(Told(batch_first, without=1)))
+    found = future_entry(untold, batch=batch)
+    assert found == Entry("mixer.stack.layers.1.self_attn", "MultiheadAttention")
+
+
+def by_gradient(model: nn.Module, embed: str, **options: Any) -> Entry | None:
+    """Where a gradient leads from before EDITED to EDITED."""
+    ids = ids_of()
+
+    with torch.no_grad():
+        source = model.get_submodule(embed)(ids).requires_grad_()
+    handle = model.get_submodule(embed).register_forward_hook(lambda _, args, out: source)
+    keys = torch.arange(LENGTH)[None] == EDITED
+    found = entry_by_gradient(model, lambda: model(ids), source, keys, before(), **options)
+    handle.remove()
+    return found
+
+
+EMBED = {
+    "llama": "model.embed_tokens",
+    "mixtral": "model.embed_tokens",
+    "gpt2": "transformer.wte",
+    "bloom": "transformer.word_embeddings",
+    "falcon": "transformer.word_embeddings",
+    "mamba": "backbone.embeddings",
+}
+
+
+@pytest.mark.parametrize("name", EMBED)
+def test_by_gradient_influences_too_small_for_values(name):
+    model = tiny(name)
+    assert by_gradient(model, EMBED[name]) is None
+    path = f"{LAYERS[name]}.{PARTS[name][0]}"
+    change_output(model, path, lambda x: x + 1e-30 * x.mean(-2, keepdim=True))
+    assert future_entry(model) is None
+    assert by_gradient(model, EMBED[name]) == Entry(path, type(model.get_submodule(path)).__name__)
+
+
+@pytest.mark.parametrize(
+    "path", ["blocks.1.attention", "blocks.0.ffn.w_in", "final_norm", "blocks.2"]
+)
+def test_by_gradient_in_ours(path):
+    model = ours()
+    assert by_gradient(model, "embedding.tokens") is None
+    change_output(model, path, lambda x: x + 1e-30 * torch.roll(x, -1, 1))
+    found = by_gradient(model, "embedding.tokens")
+    assert found is not None
+    assert found.module == path
+
+
+def test_by_gradient_sums_do_not_cancel():
+    model = ours()
+    change_output(model, "blocks.1.ffn", lambda x: x + x.flip(1) - x.flip(1).mean(-1, keepdim=True))
+    model.final_norm = nn.LayerNorm(16, dtype=torch.float64)
+    assert by_gradient(model, "embedding.tokens") == Entry("blocks.1.ffn", "FeedForward")
+
+
+def test_by_gradient_what_is_below_the_tolerance_is_none():
+    model = ours()
+    change_output(model, "blocks.1.ffn", lambda x: x + 1e-12 * torch.roll(x, -1, 1))
+    assert by_gradient(model, "embedding.tokens", tolerance=1e-9) is None
