@@ -1,4 +1,4 @@
-"""Planted faults in models of many structures: the module in which the forbidden influence enters is named."""
+"""Planted faults in models of transformers and ours: the module in which the influence enters is named."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from locating_help import (
+    EDITED,
     FAMILIES,
     LENGTH,
     ahead,
+    before,
     blend,
     change_output,
     edited,
     future_entry,
     ids_of,
     ours,
-    spread,
     tiny,
 )
 from torch import Tensor, nn
 
-from headwise.check.locating import Entry, entry
+from headwise.check.locating import Entry, entry, entry_by_gradient
 from headwise.check.tracing import trace
 from headwise.core import masks
 
@@ -115,116 +115,6 @@ def test_a_hook_that_changes_what_a_module_gives_is_its_part():
     assert future_entry(model) == Entry("transformer.h.2.mlp", "GPT2MLP")
 
 
-class Plain(nn.Module):
-    """A causal model in plain torch, with room for faults."""
-
-    def __init__(self, mixer: nn.Module, fault: str = "") -> None:
-        super().__init__()
-        self.embed = nn.Embedding(97, 16)
-        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(2))
-        self.first = nn.Linear(16, 16)
-        self.mixer = mixer
-        self.head = nn.Linear(16, 97)
-        self.fault = fault
-
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embed(ids)
-        x = x + self.first(self.norms[0](x))
-        if self.fault == "roll":
-            x = torch.roll(x, -1, 1)
-        pooled = x.mean(1)
-        if self.fault == "pooled":
-            return self.head(x + self.mixer(x, pooled))
-        return self.head(x + self.mixer(self.norms[1](x)))
-
-
-class Conv(nn.Module):
-    """A convolution over time, padded left (causal) or on both sides."""
-
-    def __init__(self, left: int, right: int, inside: bool = False) -> None:
-        super().__init__()
-        self.pad = (left, right)
-        self.conv = nn.Conv1d(16, 16, 3, padding=1 if inside else 0)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x.mT if self.conv.padding[0] else F.pad(x.mT, self.pad)
-        return self.conv(x).mT
-
-
-class Film(nn.Module):
-    """Makes use of a pooled vector."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = nn.Linear(16, 16)
-
-    def forward(self, x: Tensor, pooled: Tensor) -> Tensor:
-        return x * self.scale(pooled)[:, None]
-
-
-class OverTime(nn.Module):
-    """nn.BatchNorm1d over [batch, channel, time]."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.BatchNorm1d(16)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(x.mT).mT
-
-
-class Scores(nn.Module):
-    """Attention with modules for its scores and its softmax; masks between the two."""
-
-    def __init__(self, masked: bool) -> None:
-        super().__init__()
-        self.masked = masked
-        self.scores = nn.Bilinear(16, 16, 1)
-        self.softmax = nn.Softmax(-1)
-        self.drop = nn.Dropout(0.0)
-
-    def forward(self, x: Tensor) -> Tensor:
-        n = x.shape[1]
-        pairs = x[:, :, None].expand(-1, n, n, -1), x[:, None].expand(-1, n, n, -1)
-        scores = self.scores(*(p.contiguous() for p in pairs)).squeeze(-1)
-        if self.masked:
-            scores = scores.masked_fill(torch.ones(n, n).triu(1).bool(), float("-inf"))
-        return self.drop(self.softmax(scores)) @ x
-
-
-PLAIN: list[tuple[nn.Module, str, str | None]] = [
-    (nn.Identity(), "", None),
-    (Conv(2, 0), "", None),
-    (Scores(True), "", None),
-    (nn.Identity(), "roll", ""),
-    (Conv(1, 1), "", "mixer.conv"),
-    (Conv(0, 0, inside=True), "", "mixer.conv"),
-    (Film(), "pooled", "mixer"),
-    (Scores(False), "", "mixer"),
-    (Conv(2, 0), "roll", ""),
-]
-
-
-@pytest.mark.parametrize(
-    ("mixer", "fault", "path"),
-    PLAIN,
-    ids=lambda x: type(x).__name__ if isinstance(x, nn.Module) else str(x),
-)
-def test_plain_models(mixer, fault, path):
-    torch.manual_seed(0)
-    model = spread(Plain(mixer, fault))
-    found = future_entry(model)
-    assert (None if found is None else found.module) == path
-
-
-@pytest.mark.parametrize("batch", [1, 2])
-def test_batch_norm_over_time_in_training(batch):
-    torch.manual_seed(0)
-    model = spread(Plain(OverTime()))
-    assert future_entry(model, batch=batch) is None
-    assert future_entry(model.train(), batch=batch) == Entry("mixer.norm", "BatchNorm1d")
-
-
 @pytest.mark.parametrize("name", [*CAUSAL, "albert"])
 def test_rows_that_mix_are_seen_whichever_way_modules_lay_them(name):
     model = tiny(name)
@@ -264,3 +154,61 @@ def test_a_shared_layer_is_named_from_its_second_call_on():
     at = torch.tensor([[False] * LENGTH, [True] * LENGTH])
     found = entry(a, b, at, tolerance=1e-9)
     assert found == Entry(path, "Linear")
+
+
+def by_gradient(model: nn.Module, embed: str, **options: Any) -> Entry | None:
+    """Where a gradient leads from before EDITED to EDITED."""
+    ids = ids_of()
+
+    with torch.no_grad():
+        source = model.get_submodule(embed)(ids).requires_grad_()
+    handle = model.get_submodule(embed).register_forward_hook(lambda _, args, out: source)
+    keys = torch.arange(LENGTH)[None] == EDITED
+    found = entry_by_gradient(model, lambda: model(ids), source, keys, before(), **options)
+    handle.remove()
+    return found
+
+
+EMBED = {
+    "llama": "model.embed_tokens",
+    "mixtral": "model.embed_tokens",
+    "gpt2": "transformer.wte",
+    "bloom": "transformer.word_embeddings",
+    "falcon": "transformer.word_embeddings",
+    "mamba": "backbone.embeddings",
+}
+
+
+@pytest.mark.parametrize("name", EMBED)
+def test_by_gradient_influences_too_small_for_values(name):
+    model = tiny(name)
+    assert by_gradient(model, EMBED[name]) is None
+    path = f"{LAYERS[name]}.{PARTS[name][0]}"
+    change_output(model, path, lambda x: x + 1e-30 * x.mean(-2, keepdim=True))
+    assert future_entry(model) is None
+    assert by_gradient(model, EMBED[name]) == Entry(path, type(model.get_submodule(path)).__name__)
+
+
+@pytest.mark.parametrize(
+    "path", ["blocks.1.attention", "blocks.0.ffn.w_in", "final_norm", "blocks.2"]
+)
+def test_by_gradient_in_ours(path):
+    model = ours()
+    assert by_gradient(model, "embedding.tokens") is None
+    change_output(model, path, lambda x: x + 1e-30 * torch.roll(x, -1, 1))
+    found = by_gradient(model, "embedding.tokens")
+    assert found is not None
+    assert found.module == path
+
+
+def test_by_gradient_sums_do_not_cancel():
+    model = ours()
+    change_output(model, "blocks.1.ffn", lambda x: x + x.flip(1) - x.flip(1).mean(-1, keepdim=True))
+    model.final_norm = nn.LayerNorm(16, dtype=torch.float64)
+    assert by_gradient(model, "embedding.tokens") == Entry("blocks.1.ffn", "FeedForward")
+
+
+def test_by_gradient_what_is_below_the_tolerance_is_none():
+    model = ours()
+    change_output(model, "blocks.1.ffn", lambda x: x + 1e-12 * torch.roll(x, -1, 1))
+    assert by_gradient(model, "embedding.tokens", tolerance=1e-9) is None

@@ -211,8 +211,7 @@ def test_a_fault_of_cached_pieces_is_named(pieces, path):
             length = kwargs["input_ids"].shape[1]
             kwargs["position_ids"] = torch.arange(length)[None]
         elif path.endswith("attn"):
-            kwargs["past_key_values"] = None
-            kwargs["attention_mask"] = None
+            kwargs |= {"cache": None, "attention_mask": None}
         out = forward(*args, **kwargs)
         return blend(out) if path.endswith("mlp") else out
 

@@ -4,7 +4,7 @@
 Hooks of the module's own, and those that others put on it, count as part of the module. Functions without a module
 belong to the module that calls them. What torch.compile made is run as it was written.
 
-Not covered: a scripted module takes no hooks, and what calls `forward` past the hooks has none; both count as part
+Not covered: a scripted module takes no hooks, and a `forward` called for itself passes them by; both count as part
 of the module around. Nothing is seen of other processes.
 """
 
