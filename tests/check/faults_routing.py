@@ -1,4 +1,4 @@
-"""Faults of choice: routing, top-k, quantisation and dropping that look at the whole text, mostly by no gradient."""
+"""Faults of choice: routing, top-k, quantisation and dropping that look at the whole text."""
 
 from __future__ import annotations
 
