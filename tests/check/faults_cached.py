@@ -234,6 +234,9 @@ def open_cross() -> nn.Module:
     return model
 
 
+RWKV = {"attention_hidden_size": 32, "context_length": 256}
+RECURRENT_GEMMA = {"num_hidden_layers": 3, "lru_width": 32, "attention_window_size": 8}
+
 SECOND = "model.layers.1.self_attn"
 
 FAULTS = [
@@ -262,6 +265,20 @@ FAULTS = [
         open_cross,
         "memory",
         "decoder.block.1.layer.1.EncDecAttention",
+    ),
+    fault(
+        "transformers' Rwkv, whose mask is unused",
+        lambda: tiny("Rwkv", **RWKV),
+        "padding",
+        "rwkv.blocks.0.attention",
+        parts=True,
+    ),
+    fault(
+        "transformers' RecurrentGemma, whose convolution sees padding",
+        lambda: tiny("RecurrentGemma", **RECURRENT_GEMMA),
+        "padding",
+        "model.layers.0.temporal_block",
+        parts=True,
     ),
     fault(
         "transformers' window wider than declared",

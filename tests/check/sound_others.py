@@ -227,5 +227,5 @@ SOUND = [
     sound("weak head", Quiet),
     sound("encoder-decoder by hand", lambda: Translator((True, True))),
     sound("torch's Transformer", lambda: TorchTranslator(hides=True)),
-    sound("full attention declared", Reader, mask=masks.full(), layers=2),
+    sound("full attention declared", Reader, full=True, mask=masks.full(), layers=2),
 ]

@@ -25,6 +25,7 @@ class Sound:
     make: Callable[[], Any]
     call: Mapping[str, Any] = field(default_factory=dict)
     cheap: bool = True
+    full: bool = False
 
     def build(self, seed: int) -> Any:
         torch.manual_seed(seed)
@@ -37,18 +38,38 @@ class Sound:
 
 @dataclass(frozen=True)
 class Fault(Sound):
-    """A model with one planted fault: the dimension that must tell it, and the module it must name."""
+    """A model with one planted fault: the dimension that must tell it, and the module it must name.
+
+    `parts` says that parts of that module are as right an answer: it leaks in more than one of them.
+    """
 
     dimension: str = "future"
     module: str = ""
+    parts: bool = False
+
+    def names(self, module: str | None) -> bool:
+        """Whether the module named is the one that is at fault."""
+        inside = self.parts and module is not None and module.startswith(f"{self.module}.")
+        return module == self.module or inside
 
 
-def fault(name: str, make: Callable[[], Any], dimension: str, module: str, **call: Any) -> Fault:
-    return Fault(name, make, call, dimension=dimension, module=module)
+def fault(
+    name: str,
+    make: Callable[[], Any],
+    dimension: str,
+    module: str,
+    *,
+    parts: bool = False,
+    **call: Any,
+) -> Fault:
+    return Fault(name, make, call, dimension=dimension, module=module, parts=parts)
 
 
-def sound(name: str, make: Callable[[], Any], *, cheap: bool = True, **call: Any) -> Sound:
-    return Sound(name, make, call, cheap)
+def sound(
+    name: str, make: Callable[[], Any], *, cheap: bool = True, full: bool = False, **call: Any
+) -> Sound:
+    """`full` says that every position may see every other, so that there is no future to check."""
+    return Sound(name, make, call, cheap, full)
 
 
 class Attention(nn.Module):
