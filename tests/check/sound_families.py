@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from faults_cached import RECURRENT_GEMMA, RWKV, tiny
-from headwise.check.report import DIMENSIONS
 from zoo_parts import Sound, sound
 
+from headwise.check.report import DIMENSIONS
 from headwise.core import masks
 
 EXPERTS = {
