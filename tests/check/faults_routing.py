@@ -52,7 +52,7 @@ class CapacityAcrossRows(Experts):
 
     def choose(self, scores: Tensor) -> Tensor:
         wanted = super().choose(scores).flatten(0, 1)
-        count = scores.shape[1] // 4
+        count = scores.shape[1] // 2
         return (wanted * (wanted.cumsum(0) <= count)).view_as(scores)
 
 
