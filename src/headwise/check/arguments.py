@@ -166,6 +166,8 @@ def signature_of(called: Callable[..., Any], example: Mapping[str, Any]) -> Sign
         names = tuple(p.name for p in parameters if p.kind not in kinds) or tuple(
             p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL
         )
+        left = _left_out(called, list(parameters))
+        names = tuple(name for name in names if name not in left)
     if not names:
         raise ModelError(
             f"{_name(called)} takes no input; pass a module or a function of ids [batch, position] or vectors"
@@ -178,6 +180,13 @@ def signature_of(called: Callable[..., Any], example: Mapping[str, Any]) -> Sign
         )
     )
     return Signature(names, foreign, getattr(called, "main_input_name", "input_ids"), two)
+
+
+def _left_out(called: Callable[..., Any], parameters: list[inspect.Parameter]) -> list[str]:
+    """A memory that a decoder can do without; one of ours says by `cross` whether it can."""
+    if getattr(called, "cross", False):
+        return []
+    return [p.name for p in parameters if p.name in _MEMORY and p.default is not p.empty]
 
 
 def _name(called: Callable[..., Any]) -> str:

@@ -141,7 +141,8 @@ class Subject:
         if self.signature.foreign and "use_cache" in self.signature.names:
             arguments["use_cache"] = False
         arguments |= dict(named or {})
-        first = arguments.pop(self.signature.text, None) if not self.signature.foreign else None
+        leading = not self.signature.foreign and self.signature.text == self.signature.names[0]
+        first = arguments.pop(self.signature.text, None) if leading else None
         with ExitStack() as stack:
             stack.enter_context(seeded(self.seed))
             stack.enter_context(torch.set_grad_enabled(nudge is not None and nudge.gradient))
