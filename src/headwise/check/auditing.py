@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from headwise.check.advice import advised
 from headwise.check.comparing import (
     check_cached,
     check_chunked,
@@ -117,7 +118,7 @@ def audit(
                 seen(outcome)
     return Audit(
         first.name,
-        tuple(outcomes),
+        advised(outcomes, layers=declared.layers or 1, declared=declared.words),
         declared.words,
         put_in.given.length,
         declared.layers,
