@@ -50,6 +50,7 @@ class Bench:
         row: which row is edited.
         looked: which rows' outputs are looked at, one after the other; None = the edited row's.
         of_source: whether the encoder's text is edited, not the decoder's.
+        together: so many rows run at once; as many as the input has = each edit runs alone.
         noise: of this input.
     """
 
@@ -59,6 +60,7 @@ class Bench:
     row: int = 0
     looked: tuple[int, ...] | None = None
     of_source: bool = False
+    together: int = _TOGETHER
     noise: Noise = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +109,7 @@ class Bench:
         """
         sizes = torch.full((self.queries, self.base.shape[0]), torch.nan, dtype=torch.float64)
         todo = [(key, draw) for draw in range(draws) for key in keys]
-        step = 1 if alone else max(1, _TOGETHER // self.given.batch)
+        step = 1 if alone else max(1, self.together // self.given.batch)
         for at in range(0, len(todo), step):
             some = todo[at : at + step]
             for (key, _), change in zip(some, self._changes(some), strict=True):
@@ -146,7 +148,7 @@ class Bench:
     def gradients(self, queries: Sequence[int], *, alone: bool = False) -> Sizes | None:
         """The size of the gradient of each query's output to each position; None where none can be taken."""
         sizes = torch.full((self.queries, self.base.shape[0]), torch.nan, dtype=torch.float64)
-        step = 1 if alone else max(1, _TOGETHER // self.given.batch)
+        step = 1 if alone else max(1, self.together // self.given.batch)
         for at in range(0, len(queries), step):
             found = self._gradients(list(queries[at : at + step]))
             if found is None:

@@ -58,9 +58,11 @@ def place_of(bench: Bench, subject: Subject, way: Way, sought: Sought) -> Entry 
 
 
 def _by_edit(bench: Bench, subject: Subject, way: Way, sought: Sought) -> Entry | None:
-    draw = bench.strongest(sought.query, sought.key, sought.draws)
-    still = _traced(bench, subject, way, None)
-    moved = _traced(bench, subject, way, (sought.key, draw))
+    edit = (sought.key, bench.strongest(sought.query, sought.key, sought.draws))
+    within = _in_encoder(bench, subject, way, edit)
+    if within is not None:
+        return within
+    still, moved = (_traced(bench, subject, way, e, bench.given.length) for e in (None, edit))
     for layer, forbidden in _by_layer(sought):
         at = bench.at(forbidden[:, sought.key])
         for tolerance in _TOLERANCES:
@@ -68,6 +70,21 @@ def _by_edit(bench: Bench, subject: Subject, way: Way, sought: Sought) -> Entry 
             if found is not None and layer in (None, _layer(found.module)):
                 return found
     return None
+
+
+def _in_encoder(bench: Bench, subject: Subject, way: Way, edit: tuple[int, int]) -> Entry | None:
+    """The first module that moves a real position of the encoder's text by its padding; None where none does."""
+    source, real = bench.given.source, bench.given.source_real
+    if not bench.of_source or source is None or real is None:
+        return None
+    length = source.shape[1]
+    if length == bench.given.length:
+        return None
+    at = torch.zeros_like(real)
+    at[bench.row] = real[bench.row]
+    still, moved = (_traced(bench, subject, way, e, length) for e in (None, edit))
+    found = (entry(still, moved, at, tolerance=tolerance) for tolerance in _TOLERANCES)
+    return next((one for one in found if one is not None), None)
 
 
 def _by_layer(sought: Sought) -> list[tuple[int | None, Tensor]]:
@@ -85,12 +102,14 @@ def _layer(path: str) -> int | None:
     return int(numbers[0]) if numbers else None
 
 
-def _traced(bench: Bench, subject: Subject, way: Way, edit: tuple[int, int] | None) -> Trace:
+def _traced(
+    bench: Bench, subject: Subject, way: Way, edit: tuple[int, int] | None, length: int
+) -> Trace:
     copy = subject.fresh()
     assert copy.module is not None
     run = way.runs(copy, fresh=False)
     given = bench.given if edit is None else bench.edited([edit])
-    return trace(copy.module, lambda: run(given, None), given.length, given.batch)
+    return trace(copy.module, lambda: run(given, None), length, given.batch)
 
 
 def _by_gradient(bench: Bench, subject: Subject, way: Way, sought: Sought) -> Entry | None:

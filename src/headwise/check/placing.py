@@ -58,7 +58,8 @@ def placed(x: Tensor, length: int, batch: int) -> Shaped[Tensor, "batch position
     if length == batch and len(axes) > 1 and axes[0] == 0:
         axes = axes[1:]  # a piece as long as the batch: the rows come first
     if not axes:
-        return x.reshape(batch, length, -1) if x.shape[0] == batch * length else None
+        together = x.shape[0] == batch * length or tuple(x.shape[:2]) == (1, batch * length)
+        return x.reshape(batch, length, -1) if together else None
     query, keys = axes[0], axes[1] if len(axes) == 2 and length > 1 else None
     rows = _rows(x, query, batch)
     if rows is None and query > 0:

@@ -46,13 +46,15 @@ def _in(plan: Plan, given: Given, way: Way, row: int) -> Outcome:
     forbidden = first[:, None] & all_pairs(2 * length, length)
     outcome = examined(
         plan,
-        lambda subject: Bench(way.runs(subject), given, plan.draws_from, row=row, looked=looked),
+        lambda subject: Bench(
+            way.runs(subject), given, plan.draws_from, row=row, looked=looked, together=2
+        ),
         way,
         "rows",
         way.title,
         forbidden=forbidden,
         control=torch.cat([torch.zeros_like(plan.allowed), plan.allowed]),
-        keys=plan.few(plan.keys, 6) if way.training else plan.keys,
+        keys=plan.few(plan.keys, 6 if way.training else 12),
         queries=plan.few(plan.queries, 4),
         words=("position", "the other row's position"),
     )
