@@ -101,4 +101,5 @@ def _can_choose(subject: Subject, name: str) -> bool:
         copy.choose(name)
     except ModelError:
         return False
-    return True
+    config = getattr(copy.module, "config", None)
+    return getattr(config, "_attn_implementation", None) == name  # older classes warn and stay
