@@ -6,7 +6,7 @@ numbers are held against each other: what these move is the floor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from headwise.check.calm import without_dropout
 from headwise.check.comparing.exact import Runner, runner_of
 from headwise.check.comparing.sides import Draw, Locate, Side, Sides
 from headwise.check.comparing.verdict import Asking, Pair, compared, first_line, gap
@@ -43,18 +44,31 @@ def check_training(subject: Subject, draw: Draw, *, locate: Locate | None = None
     modes = _Modes(runner_of(subject, draw(0)), draw)
     words = "in train mode without dropout and in eval mode"
     outcome = compared("training", "", modes.pair, words, Asking(locate, modes.sides, modes.hint))
-    if not outcome.bad:
-        return [outcome]
+    return [_explained(outcome, modes) if outcome.bad else outcome]
+
+
+def _explained(outcome: Outcome, modes: _Modes) -> Outcome:
+    """A difference, or what excuses it: random numbers, or rates of dropout that eval mode makes up for."""
     try:
-        moved, drawn = modes.random(0)
+        pair = modes.pair(0)
+        shaken, drawn = modes.random(0, training=False)
+        if shaken > pair.sure:
+            return replace(
+                outcome, says=f"{outcome.says}; eval mode draws random numbers ({drawn})"
+            )
+        moved, drawn = modes.random(0, training=True)
+        if moved > pair.sure and pair.largest < _CLEARLY * moved:
+            part = moved / pair.moves if pair.moves else moved
+            says = f"train mode draws random numbers ({drawn}), which move the output by {part:.1g}"
+            return Outcome("training", "", "skipped", says)
+        if float(gap(modes.undropped(0), pair.other).max()) <= pair.sure:
+            says = "eval mode makes up for what dropout takes: with every rate 0 both modes agree"
+            return replace(
+                outcome, verdict="clean", says=says, strength=0.0, module=None, kind="", pairs=()
+            )
     except Exception as error:  # a model raises whatever it met
-        return [Outcome("training", "", "unknown", f"train mode raised {first_line(error)}")]
-    pair = modes.pair(0)
-    if moved > pair.sure and pair.largest < _CLEARLY * moved:
-        part = moved / pair.moves if pair.moves else moved
-        says = f"train mode draws random numbers ({drawn}), which move the output by {part:.1g}"
-        return [Outcome("training", "", "skipped", says)]
-    return [outcome]
+        return Outcome("training", "", "unknown", f"run again it raised {first_line(error)}")
+    return outcome
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +87,22 @@ class _Modes:
         at = torch.ones(one.shape[:2], dtype=torch.bool, device=one.device)
         return Pair(salt, one, other, at, float(moved.max()), self.runner.noise(given))
 
-    def random(self, salt: int) -> tuple[float, str]:
-        """How far other random numbers move the output in train mode, and what draws them."""
+    def undropped(self, salt: int) -> Tensor:
+        """The output in eval mode with every rate of dropout 0."""
+        copy = self.runner.subject.fresh()
+        assert copy.module is not None
+        without_dropout(copy.module)
+        out: Tensor = self.runner.within(lambda: copy.call(self.draw(salt)))
+        return out
+
+    def random(self, salt: int, *, training: bool) -> tuple[float, str]:
+        """How far other random numbers move the output, and what draws them."""
         given = self.draw(salt)
-        first = self.runner.run(given, training=True)
+        first = self.runner.run(given, training=training)
         moved, names = 0.0, set()
         for times in _STIRRED:
             with Stirred(times) as stirred:
-                again = self.runner.run(given, training=True)
+                again = self.runner.run(given, training=training)
             moved = max(moved, float(gap(first, again).max()))
             names |= stirred.names
         return moved, ", ".join(sorted(names))

@@ -95,10 +95,12 @@ def _inputs(subject: Subject, draw: Draw, case: str) -> dict[str, Draw]:
 
 def _can_choose(subject: Subject, name: str) -> bool:
     copy = subject.fresh()
-    if not copy.own:
+    can = getattr(copy.module, "_can_set_attn_implementation", None)
+    if not copy.own or (can is not None and not can()):
         return False
     try:
         copy.choose(name)
     except ModelError:
         return False
-    return True
+    config = getattr(copy.module, "config", None)
+    return getattr(config, "_attn_implementation", None) == name  # older classes warn and stay
