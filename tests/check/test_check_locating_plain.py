@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from locating_help import (
-    future_entry,
-    spread,
-)
+from locating_help import LENGTH, change_output, future_entry, spread
 from torch import Tensor, nn
 
 from headwise.check.locating import Entry
@@ -151,3 +148,12 @@ def test_layers_of_torch(batch_first, batch):
     untold = spread(Plain(Told(batch_first, without=1)))
     found = future_entry(untold, batch=batch)
     assert found == Entry("mixer.stack.layers.1.self_attn", "MultiheadAttention")
+
+
+def test_a_first_token_far_larger_than_all_others_hides_nothing():
+    torch.manual_seed(0)
+    model = spread(Plain(nn.Identity()))
+    larger = torch.ones(LENGTH, 1, dtype=torch.float64)
+    larger[0] = 1e9
+    change_output(model, "first", lambda x: larger * x + 1e-3 * torch.roll(x, -1, 1))
+    assert future_entry(model) == Entry("first", "Linear")

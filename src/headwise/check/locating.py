@@ -43,7 +43,9 @@ def entry(
         a: one run.
         b: another, of the same module at the same length; in pieces, if they were joined.
         at: the positions that must be the same in both.
-        tolerance: what counts as the same, relative to the largest value of the tensor in `a`.
+        tolerance: what counts as the same, relative to the size of a position's values in `a`. Where nothing but
+            the edit differs, 0 is right; else well below the influence, which norms make larger from layer to
+            layer: seen late, it is named late.
 
     Returns:
         None where nothing differs there, or where the module was given something different from outside.
@@ -150,10 +152,19 @@ def _differs(x: Tensor, y: Tensor, at: Tensor, side: Side, tolerance: float) -> 
     apart = (mine != theirs) & ~(mine.isnan() & theirs.isnan())
     if tolerance == 0.0 or not x.is_floating_point():
         return bool(apart.any())
-    finite = x[x.isfinite()]
-    size = float(finite.abs().max()) if finite.numel() else 0.0
+    sizes = _sizes(x)[(..., *[None] * (x.dim() - 2))].expand(*x.shape[:-1], 1)
+    least = tolerance * _picked(sizes, at, side)
     by = (mine - theirs).abs().nan_to_num(nan=torch.inf, posinf=torch.inf)
-    return bool((apart & (by > tolerance * size)).any())
+    return bool((apart & (by > least)).any())
+
+
+def _sizes(x: Shaped[Tensor, "batch position *rest"]) -> Float[Tensor, "batch position"]:
+    """How large the values of each position are, or those of a usual position where its own are smaller.
+
+    Not those of the whole tensor: the first token's may be a thousand times those of all others.
+    """
+    sizes = x.abs().where(x.isfinite(), 0.0).flatten(2).amax(2)
+    return sizes.clamp_min(float(sizes.median()))
 
 
 def _reaches(

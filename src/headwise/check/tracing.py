@@ -10,10 +10,11 @@ of the module around. Nothing is seen of other processes.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,7 +94,7 @@ def trace(
         raise ShapeError(f"join={list(join)} must be lengths from 1 that make {length} in sum")
     recorder = _Recorder(length, batch, join, attached)
     module = _as_written(module)
-    with recorder.on(module), torch.compiler.set_stance("force_eager"):
+    with recorder.on(module), _as_code():
         call()
     found = Trace(recorder.found(), length, batch)
     if not any(c.inputs or c.outputs for c in found.ended()):
@@ -243,6 +244,12 @@ def _as_written(module: nn.Module) -> nn.Module:
     written = getattr(module, "_orig_mod", module)
     assert isinstance(written, nn.Module)
     return written
+
+
+def _as_code() -> AbstractContextManager[object]:
+    """What torch.compile made is run as it was written; what makes it is slow to import, so only where it is."""
+    compiling = "torch._dynamo" in sys.modules
+    return torch.compiler.set_stance("force_eager") if compiling else nullcontext()
 
 
 def _clean(path: str) -> str:
