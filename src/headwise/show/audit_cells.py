@@ -67,4 +67,5 @@ def cells_of(
     inside = np.where(seen, SEEN, QUIET)
     outside = np.where(np.isnan(measured), UNTRIED, CLEAN)
     cells = np.where(allowed, inside, outside)
-    return np.where(leaking(outcome, allowed, measured), LEAK, cells)
+    found: Int[np.ndarray, "query key"] = np.where(leaking(outcome, allowed, measured), LEAK, cells)
+    return found
