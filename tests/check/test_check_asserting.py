@@ -51,7 +51,7 @@ def test_a_leak_is_told_with_its_place_and_positions() -> None:
 
 
 def test_a_mask_is_declared() -> None:
-    assert_no_leak(Toy(ahead=0.1), masks.full(), dimensions=["future"])
+    assert_no_leak(Toy(ahead=0.1), masks.full())
     with pytest.raises(AssertionError, match="leak"):
         assert_no_leak(Toy(), masks.causal() & masks.window(2), layers=1, dimensions=["future"])
 

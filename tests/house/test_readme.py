@@ -52,7 +52,10 @@ def test_links_lead_somewhere(path):
 @pytest.mark.models
 @pytest.mark.parametrize(
     "page",
-    ["README.md", *(f"docs/{page}.md" for page in ("profile", "roles", "circuits", "neurons"))],
+    [
+        "README.md",
+        *(f"docs/{page}.md" for page in ("profile", "roles", "circuits", "neurons", "audit")),
+    ],
 )
 def test_the_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what a page saves
@@ -99,7 +102,7 @@ def test_the_page_on_roles_names_every_column():
 
 
 @pytest.mark.parametrize("name", READMES)
-@pytest.mark.parametrize("page", ["profile", "roles", "circuits", "neurons"])
+@pytest.mark.parametrize("page", ["profile", "roles", "circuits", "neurons", "audit"])
 def test_the_pages_are_linked(name, page):
     assert f"](docs/{page}.md)" in (ROOT / name).read_text(encoding="utf-8")
 
@@ -118,12 +121,28 @@ def test_the_page_on_neurons_names_every_variable():
         assert f"`{name}`" in page, name
 
 
+def test_the_page_on_audits_names_every_dimension_verdict_and_argument():
+    import inspect
+    from typing import get_args
+
+    import headwise as hw
+    from headwise.check.report import DIMENSIONS, Verdict
+
+    page = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+    arguments = [name for name in inspect.signature(hw.audit).parameters if name != "model"]
+    for name in (*DIMENSIONS, *get_args(Verdict), *arguments):
+        assert f"`{name}`" in page, name
+
+
 @pytest.mark.models
-@pytest.mark.parametrize("page", ["README.md", "docs/circuits.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/circuits.md", "docs/audit.md"])
 def test_the_commands_run(tmp_path, monkeypatch, capsys, page):
     from headwise.cli import main
 
     (tmp_path / "story.txt").write_text("Once upon a time there was a head.", encoding="utf-8")
+    for block in blocks(page, "python"):
+        if block.startswith("# my_model.py\n"):
+            (tmp_path / "my_model.py").write_text(block, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     ran = 0
     for line in commands(page):

@@ -77,8 +77,8 @@ def declared_by(mask: Mask | Sequence[Mask], length: int, layers: int | None) ->
         turns = [listed[i % len(listed)] for i in range(count)] if listed else listed
         found = masks.reach(turns, length=length)
         return Declared(found.after()[0], words, count, found.first[0])
-    one = masks.reach(listed, 1, length=length).after()[0]
-    two = masks.reach(listed, 2, length=length).after()[0]
+    one = masks.reach(listed, length=length).after()[0]
+    two = masks.reach(listed * 2, length=length).after()[0]
     if bool((one != two).any()):
         raise MaskError(
             f"{words} reaches further over more layers, and how many there are is not known; pass layers="

@@ -47,14 +47,15 @@ def leaking(
     measured: Float[np.ndarray, "query key"],
 ) -> Bool[np.ndarray, "query key"]:
     """Which cells may not be seen and are; none where the outcome is no leak."""
-    found = np.zeros_like(allowed)
+    named: Bool[np.ndarray, "query key"] = np.zeros_like(allowed)
     if not outcome.bad:
-        return found
+        return named
     for query, key in outcome.pairs:
-        if query < found.shape[0] and key < found.shape[1]:
-            found[query, key] = True
+        if query < named.shape[0] and key < named.shape[1]:
+            named[query, key] = True
     # NaN compares false: what was not measured is no leak here
-    return (found | (measured > limit_of(outcome))) & ~allowed
+    found: Bool[np.ndarray, "query key"] = (named | (measured > limit_of(outcome))) & ~allowed
+    return found
 
 
 def cells_of(
@@ -67,4 +68,5 @@ def cells_of(
     inside = np.where(seen, SEEN, QUIET)
     outside = np.where(np.isnan(measured), UNTRIED, CLEAN)
     cells = np.where(allowed, inside, outside)
-    return np.where(leaking(outcome, allowed, measured), LEAK, cells)
+    found: Int[np.ndarray, "query key"] = np.where(leaking(outcome, allowed, measured), LEAK, cells)
+    return found

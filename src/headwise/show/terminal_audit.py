@@ -53,10 +53,18 @@ def audit_report(
         colour: colours as well as signs; without them the text is plain.
         labels: of the positions, where a text was read.
     """
-    lines = [*_headline(audit, width, colour), Text(), *_table(audit, width, colour)]
+    lines = _headline(audit, width, colour)
+    told = [outcome for outcome in audit.outcomes if outcome.verdict != "skipped"]
+    if told:
+        lines += [Text(), *_table(told, width, colour)]
+    lines += _skipped(audit, width)
     advised = (outcome for outcome in audit.unknown if outcome.advice)  # the table says all else
+    mapped: set[str] = set()  # one map for each dimension: its other cases look alike
     for outcome in (*audit.leaks, *advised):
-        lines += [Text(), *_told(outcome, width, colour, labels)]
+        lines += [Text(), *_told(outcome, width, labels, colour)]
+        if outcome.verdict == "leak" and outcome.dimension not in mapped:
+            mapped.add(outcome.dimension)
+            lines += _map(outcome, _names_of(outcome, labels), width, colour)
     if audit.notes:
         lines.append(Text())
     lines += [line for note in audit.notes for line in flow(_words(note), width, gap=1)]
@@ -85,9 +93,18 @@ def _headline(audit: Audit, width: int, colour: bool) -> list[Text]:
     return [*head, *flow(_words(facts), width, gap=1)]
 
 
-def _table(audit: Audit, width: int, colour: bool) -> list[Text]:
+def _skipped(audit: Audit, width: int) -> list[Text]:
+    """What does not apply, and why, after each other."""
+    left = [o for o in audit.outcomes if o.verdict == "skipped"]
+    if not left:
+        return []
+    told = "; ".join(f"{one_line(o.title)} ({one_line(o.says)})" for o in left)
+    return [Text(), *flow(_words(f"not checked: {told}"), width, gap=1)]
+
+
+def _table(outcomes: Sequence[Outcome], width: int, colour: bool) -> list[Text]:
     """Each outcome: what, verdict, how strong, the smallest that would be seen, where it enters or why not told."""
-    titles = [fit(o.title, min(cell_len(o.title), _WIDEST_TITLE)) for o in audit.outcomes]
+    titles = [fit(o.title, min(cell_len(o.title), _WIDEST_TITLE)) for o in outcomes]
     size = max([len(_HEADS[0]), *map(cell_len, titles)])
     widths = [size, *(len(head) for head in _HEADS[1:])]
     while sum(widths) + 2 * len(widths) > width and len(widths) > 2:
@@ -96,7 +113,7 @@ def _table(audit: Audit, width: int, colour: bool) -> list[Text]:
     apart = width - lead < _LEAST_PLACE
     heads = "  ".join(fit(head, w) for head, w in zip(_HEADS, widths, strict=False))
     lines = [Text(heads if apart else f"{heads}  module")]
-    for title, outcome in zip(titles, audit.outcomes, strict=True):
+    for title, outcome in zip(titles, outcomes, strict=True):
         style = _STYLES.get(outcome.verdict, "dim") if colour else ""
         line = Text(fit(title, widths[0]) + "  ")
         line.append(fit(outcome.verdict, widths[1]), style=style)
@@ -108,9 +125,7 @@ def _table(audit: Audit, width: int, colour: bool) -> list[Text]:
 
 def _last(outcome: Outcome) -> str:
     """Where it enters, or why there is no verdict."""
-    if outcome.verdict in ("skipped", "unknown"):
-        return outcome.says
-    return outcome.place
+    return outcome.says if outcome.verdict == "unknown" else outcome.place
 
 
 def _numbers(outcome: Outcome) -> tuple[str, str]:
@@ -133,22 +148,22 @@ def _beside(line: Text, words: Sequence[Text], width: int, indent: int, apart: b
     return [line.append("  ").append_text(first), *others]
 
 
-def _told(outcome: Outcome, width: int, colour: bool, labels: Sequence[str] | None) -> list[Text]:
-    """One leak: what, where, which positions, how strongly, what it may be, and its map."""
+def _told(outcome: Outcome, width: int, labels: Sequence[str] | None, colour: bool) -> list[Text]:
+    """One leak: what, where, how strongly, which positions, and what it may be."""
     title = _words(f"{outcome.title}: {outcome.verdict}", "bold" if colour else "")
     lines = flow([*title, *_words(f"- {outcome.says}")], width, gap=1)
-    names = labels if outcome.dimension == "future" else None
     if outcome.place:
         lines += _indented(f"enters in {outcome.place}", width)
     if outcome.bad:
         lines += _indented(_strength(outcome), width)
     if outcome.pairs:
-        lines += _pairs(outcome, names, width)
-    if outcome.advice:
-        lines += _indented(outcome.advice, width)
-    if outcome.verdict == "leak":
-        lines += _map(outcome, names, width, colour)
-    return lines
+        lines += _pairs(outcome, _names_of(outcome, labels), width)
+    return lines + (_indented(outcome.advice, width) if outcome.advice else [])
+
+
+def _names_of(outcome: Outcome, labels: Sequence[str] | None) -> Sequence[str] | None:
+    """The tokens, where the outcome's positions are those of the text."""
+    return labels if outcome.dimension == "future" else None
 
 
 def _strength(outcome: Outcome) -> str:
