@@ -16,7 +16,7 @@ SEEDS = (0, 1, 2)
 def test_a_planted_fault_is_told_and_its_module_named(fault: Fault, seed: int) -> None:
     dimensions = None if seed == 0 else [fault.dimension]  # once as people call it, with all
     model = fault.build(seed)
-    audit = hw.audit(model, dimensions=dimensions, quiet=True, seed=seed, **fault.call)
+    audit = hw.audit(model, dimensions=dimensions, seed=seed, **fault.call)
     assert not audit.clean
     found = [outcome for outcome in audit.leaks if outcome.dimension == fault.dimension]
     assert found, f"nothing under {fault.dimension}:\n{audit}"

@@ -14,7 +14,7 @@ MANY, FEW = range(20), range(3)
 @pytest.mark.parametrize("model", SOUND, ids=str)
 def test_a_sound_model_is_not_accused(model: Sound) -> None:
     for seed in MANY if model.cheap else FEW:
-        audit = hw.audit(model.build(seed), quiet=True, seed=seed, **model.call)
+        audit = hw.audit(model.build(seed), seed=seed, **model.call)
         assert audit.clean, f"seed {seed}:\n{audit}"
         assert audit["rows"].verdict == "clean", f"seed {seed}:\n{audit}"
         future = "skipped" if model.full else "clean"

@@ -55,8 +55,8 @@ CHECKS: Mapping[str, Check] = {
 _SMALL = 20_000_000
 """Parameters up to which every position is edited."""
 
-_MOST_DOUBLE = 1_500_000_000
-"""Parameters up to which a model is copied into float64."""
+_MOST_DOUBLE = 50_000_000
+"""Parameters up to which a model is copied into float64 unasked: a larger one takes long there."""
 
 
 def audit(
@@ -160,7 +160,12 @@ def _prepared(
     double = torch.float64
     module = subject.module
     if module is not None and sum(p.numel() for p in module.parameters()) > _MOST_DOUBLE:
-        return own, None, ["too large for a copy in float64: it ran in its own dtype"]
+        single = prepared(own, torch.float32, wide=False)
+        return (
+            single,
+            None,
+            ['it is large, and ran in float32; dtype="float64" sees finer and takes longer'],
+        )
     try:
         finer = prepared(own, double, wide=False)
         out = finer.run(put_in.given)

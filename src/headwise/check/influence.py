@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
@@ -51,7 +52,6 @@ class Bench:
         looked: which rows' outputs are looked at, one after the other; None = the edited row's.
         of_source: whether the encoder's text is edited, not the decoder's.
         together: so many rows run at once; as many as the input has = each edit runs alone.
-        noise: of this input.
     """
 
     run: Runs
@@ -61,10 +61,12 @@ class Bench:
     looked: tuple[int, ...] | None = None
     of_source: bool = False
     together: int = _TOGETHER
-    noise: Noise = field(init=False)
+    _plain_runs: dict[int, Tensor] = field(default_factory=dict, init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", noise_of(self._plain))
+    @cached_property
+    def noise(self) -> Noise:
+        """How far rounding moves this input."""
+        return noise_of(self._plain)
 
     def _plain(self, nudge: Nudge | None) -> Float[Tensor, "1 query channel"]:
         return self._seen(self.run(self.given, nudge), 0)[None]
@@ -141,9 +143,44 @@ class Bench:
         self, edits: Sequence[tuple[int, int]], nudge: Nudge | None = None
     ) -> list[Float[Tensor, "query channel"]]:
         """The change by each edit, against a run of the same shape without any."""
-        plain = self.run(self.given.repeated(len(edits)), nudge and nudge.again())
+        plain = self._unedited(len(edits), nudge)
         moved = self.run(self.edited(edits), nudge and nudge.again())
         return [self._seen(moved, i) - self._seen(plain, i) for i in range(len(edits))]
+
+    def _unedited(self, copies: int, nudge: Nudge | None) -> Tensor:
+        """The input so many times; without a nudge it is run once for each number."""
+        if nudge is not None:
+            return self.run(self.given.repeated(copies), nudge.again())
+        if copies not in self._plain_runs:
+            self._plain_runs[copies] = self.run(self.given.repeated(copies), None)
+        return self._plain_runs[copies]
+
+    def look(self, keys: Bool[Tensor, " key"] | None = None) -> Float[Tensor, "query channel"]:
+        """The outputs looked at, with all of these positions edited at once."""
+        if keys is None:
+            return self._seen(self._unedited(1, None), 0)
+        given = self.given
+        value = self.source.another(self.base, salt=0)
+        for key in keys.nonzero().flatten().tolist():
+            given = given.edited(self.row, key, value[key], source=self.of_source)
+        return self._seen(self.run(given, None), 0)
+
+    def silent(self, blocks: Sequence[tuple[Bool[Tensor, " query"], Bool[Tensor, " key"]]]) -> bool:
+        """Whether no gradient leads from any block's outputs to its positions; True where none can be taken."""
+        nudge = Nudge(gradient=True, source=self.of_source)
+        out = self.run(self.given, nudge)
+        if not out.requires_grad or not nudge.places:
+            return True
+        generator = torch.Generator().manual_seed(3)
+        seen = self._seen(out, 0)
+        directions = torch.randn(seen.shape, generator=generator, dtype=torch.float64)
+        for queries, keys in blocks:
+            total = (seen[queries] * directions[queries].to(seen.device)).sum()
+            found = torch.autograd.grad(total, nudge.places, retain_graph=True, allow_unused=True)
+            held = [g[self.row][keys.to(g.device)] for g in found if g is not None]
+            if any(bool((g != 0).any()) for g in held):
+                return False
+        return True
 
     def gradients(self, queries: Sequence[int], *, alone: bool = False) -> Sizes | None:
         """The size of the gradient of each query's output to each position; None where none can be taken."""

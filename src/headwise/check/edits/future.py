@@ -41,5 +41,6 @@ def _in(plan: Plan, way: Way) -> Outcome:
         queries=queries,
         draws=plan.draws if plain else 1,
         opens=plan.opens,
+        closely=plain,
     )
     return replace(outcome, allowed=plan.allowed)

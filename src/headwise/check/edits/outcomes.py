@@ -14,6 +14,7 @@ from headwise.check.locating import Entry
 from headwise.check.places import Sought, place_of
 from headwise.check.plan import Plan, Way
 from headwise.check.report import Outcome
+from headwise.check.screening import blocks_of, screened
 from headwise.check.subject import Subject
 from headwise.names import ModelError
 
@@ -46,6 +47,7 @@ def examined(
     draws: int = 1,
     words: tuple[str, str] = ("position", "position"),
     opens: Int[Tensor, "query key"] | None = None,
+    closely: bool = False,
 ) -> Outcome:
     """The outcome of a bench; in the model's own dtype where float64 does not tell.
 
@@ -62,6 +64,7 @@ def examined(
         draws: replacements each edit is tried with.
         words: what a query and a key are.
         opens: after how many layers a path from key to query is open, where windows add up.
+        closely: measure pair by pair from the start; else only where a quick look does not show it clean.
     """
     why = "it was not run"
     for subject in (plan.subject, plan.coarse):
@@ -69,7 +72,9 @@ def examined(
             continue
         try:
             bench = benches(subject)
-            found = judge(bench, forbidden, control, keys=keys, queries=queries, draws=draws)
+            found = None if closely else screened(bench, blocks_of(forbidden), control)
+            if found is None:
+                found = judge(bench, forbidden, control, keys=keys, queries=queries, draws=draws)
         except ModelError as error:
             why = str(error)
             continue
