@@ -53,3 +53,52 @@ def test_a_mask_that_cannot_be_is_told_in_words(cli, text: str, why: str) -> Non
     assert answer.code == 1
     assert why in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_a_decoder_and_its_encoder(cli, tmp_path: Path) -> None:
+    where = [tmp_path / name for name in ("reach.html", "reach.png")]
+    answer = cli(
+        *("mask", "causal", "--length", "3", "--layers", "2", "--encoder", "window(1, ahead=1)"),
+        *("--encoder-layers", "1", "--cross", "window(1)", "--source-length", "5"),
+        *("--page", where[0], "--png", where[1]),
+    )
+    assert answer.code == 0
+    above, below = answer.out.split("from the encoder\n")
+    assert "causal; encoder window(1, ahead=1); across window(1)" in above
+    rows = [line.split() for line in below.splitlines()[1:4]]
+    assert rows == [["0", "1", "1", "2"], ["1", "2", "1", "1", "3"], ["2", "2", "2", "1", "1", "4"]]
+    assert all(path.stat().st_size > 5000 for path in where)
+    assert answer.err.count("wrote") == 2
+
+
+def test_a_cached_step_shows_the_rows_that_it_computes(cli) -> None:
+    whole = cli("mask", "causal & window(3)", "--length", "9", "--layers", "3")
+    step = cli("mask", "causal & window(3)", "--length", "9", "--layers", "3", "--cached", "7")
+    rows = [line for line in whole.out.splitlines() if line.startswith((" 7 ", " 8 "))]
+    assert len(rows) == 2
+    assert step.out.splitlines()[2:4] == rows
+    assert "the first 7 come out of a cache" in " ".join(step.out.split())
+
+
+def test_layers_past_nine_have_letters_that_are_told(cli) -> None:
+    answer = cli("mask", "causal & window(2)", "--length", "40", "--layers", "38")
+    assert "a to z: 10 to 35, +: more" in " ".join(answer.out.split())
+    assert "a to b: 10 to 11" in " ".join(
+        cli("mask", "causal & window(2)", "--layers", "38").out.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--cached", "12"], "leaves nothing of --length 12"),
+        (["--page", "reach.txt"], "its name must end in .html"),
+        (["--page", "no/folder/reach.html"], "the page cannot be written"),
+        (["--encoder", "windw(2)"], "there is no mask 'windw'"),
+        (["--cross", "documents([0])"], "covers 1 keys"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_in_words(cli, more: list[str], why: str) -> None:
+    answer = cli("mask", "causal", *more)
+    assert answer.code in (1, 2)
+    assert why in answer.err

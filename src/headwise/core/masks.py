@@ -44,7 +44,7 @@ from headwise.names import MaskError
 if TYPE_CHECKING:
     from headwise.core.notation import read as read
     from headwise.core.reach import Reach as Reach
-    from headwise.core.reach import reach as reach
+    from headwise.core.reaching import reach as reach
 
 __all__ = [
     "Mask",
@@ -60,7 +60,7 @@ __all__ = [
     "window",
 ]
 
-_ON_MASKS = {"Reach": "reach", "reach": "reach", "read": "notation"}
+_ON_MASKS = {"Reach": "reach", "reach": "reaching", "read": "notation"}
 """What is made of masks and lies beside them, by its module."""
 
 Form = Literal["full", "causal", "chunked", "dense"]

@@ -3,23 +3,35 @@
 A mask is one step of information; layers follow one another, and the residual stream keeps what a position has. So
 position q is reached by position k after l layers where a path of at most l steps leads from k to q. A model that
 lets anything else through leaks.
+
+`reaching` computes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headwise.core.masks import Mask
 from headwise.names import MaskError
 
-__all__ = ["Reach", "reach"]
+__all__ = ["NEVER", "Hop", "Reach"]
 
 NEVER = -1
+"""Where no path opens."""
+
+
+class Hop(NamedTuple):
+    """One step of a path: in this layer the position `query` attends to the position `key`."""
+
+    layer: int
+    query: int
+    key: int
+    stream: str
+    """"self", "cross" (key is a position of the encoder) or "encoder" (both are, and so is the layer)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,33 +42,50 @@ class Reach:
         first: after how many layers the input of position `key` can be in the output of position `query`: 0 for a
             position itself, -1 for never.
         layers: how many layers there are.
-        memory: the same for the positions of the encoder, in layers of the decoder; None without one.
+        seen: who attends to whom in each layer, of any head.
+        memory: like `first`, for the positions of the encoder, in layers of the decoder; None without one.
+        across: like `seen`, from the decoder to the encoder; empty without one.
+        encoder: the encoder's own reach; None without one.
+        start: the first position of the last call; those before it come out of a cache.
     """
 
     first: Int[Tensor, "batch query key"]
     layers: int
+    seen: tuple[Bool[Tensor, "_ query key"], ...]
     memory: Int[Tensor, "batch query memory_key"] | None = None
+    across: tuple[Bool[Tensor, "_ query memory_key"], ...] = ()
+    encoder: Reach | None = None
+    start: int = 0
 
     def __repr__(self) -> str:
         batch, queries, keys = self.first.shape
         rows = f"{batch} texts of " if batch > 1 else ""
         return f"Reach({rows}{queries} x {keys} positions, {self.layers} layers)"
 
-    def after(self, layers: int | None = None) -> Bool[Tensor, "batch query key"]:
-        """Whether position `query` is reached by position `key` after so many layers; None = all.
+    def after(
+        self, layers: int | None = None, *, memory: bool = False
+    ) -> Bool[Tensor, "batch query source"]:
+        """Whether position `query` is reached by each position after so many layers; None = all.
+
+        Args:
+            layers: of the decoder, where there is one.
+            memory: by the positions of the encoder, not by its own.
 
         Raises:
-            MaskError: more layers than there are, or below 0.
+            MaskError: more layers than there are, or below 0; no encoder.
         """
-        return (self.first >= 0) & (self.first <= self._count(layers))
+        first = self._of_memory() if memory else self.first
+        return (first >= 0) & (first <= self._count(layers))
 
-    def context(self, layers: int | None = None) -> Int[Tensor, "batch query"]:
+    def context(
+        self, layers: int | None = None, *, memory: bool = False
+    ) -> Int[Tensor, "batch query"]:
         """How many positions' inputs can be in the output of each, itself included.
 
         Raises:
             MaskError: as `after`.
         """
-        return self.after(layers).sum(-1)
+        return self.after(layers, memory=memory).sum(-1)
 
     def back(self, layers: int | None = None) -> Int[Tensor, "batch query"]:
         """How far back the furthest position lies that reaches each one, 0 where none before it does.
@@ -69,11 +98,67 @@ class Reach:
         far = torch.arange(found.shape[1], device=found.device)[:, None] - keys
         return far.where(found, 0).amax(-1).clamp_min(0)
 
+    def path(
+        self, query: int, key: int, *, memory: bool = False, text: int = 0
+    ) -> tuple[Hop, ...] | None:
+        """One of the shortest ways from the input of `key` to the output of `query`, the first step first.
+
+        Where several keys carry it, the one nearest to `query` is named.
+
+        Args:
+            query: the position reached.
+            key: the position that reaches it; one of the encoder with `memory`.
+            memory: from the encoder.
+            text: which of the batch.
+
+        Returns:
+            The steps, none for a position itself; None where there is no way.
+
+        Raises:
+            MaskError: a position that is not there; no encoder.
+        """
+        first = _of_text(self._of_memory() if memory else self.first, text)
+        for name, at, most in (("query", query, first.shape[0]), ("key", key, first.shape[1])):
+            if not 0 <= at < most:
+                raise MaskError(f"{name} must be from 0 to {most - 1}, came {at}")
+        layer = int(first[query, key])
+        if layer == NEVER:
+            return None
+        hops: list[Hop] = []
+        while layer > 0:
+            if memory and (across := self._across(layer, query, key, text)) is not None:
+                return (*across, *reversed(hops))
+            carry = (first[:, key] >= 0) & (first[:, key] < layer)
+            via = _nearest(_of_text(self.seen[layer - 1], text)[query] & carry, query)
+            hops.append(Hop(layer, query, via, "self"))
+            query, layer = via, int(first[via, key])
+        return tuple(reversed(hops))
+
     @property
     def opens(self) -> int | None:
-        """After how many layers nothing more is reached; None where more layers would reach more."""
-        last = int(self.first.max())
+        """After how many layers nothing more is reached; None where even the last layer opens a path."""
+        firsts = [self.first] if self.memory is None else [self.first, self.memory]
+        last = max(int(first.max()) for first in firsts)
         return last if last < self.layers else None
+
+    def _across(self, layer: int, query: int, key: int, text: int) -> tuple[Hop, ...] | None:
+        """The way from the encoder's `key` through this layer's cross-attention; None where none leads there."""
+        assert self.encoder is not None
+        seen = _of_text(self.across[layer - 1], text)[query]
+        found = seen & (_of_text(self.encoder.first, text)[:, key] >= 0)
+        if not bool(found.any()):
+            return None
+        via = _nearest(found, key)
+        within = self.encoder.path(via, key, text=text) or ()
+        return (
+            *(hop._replace(stream="encoder") for hop in within),
+            Hop(layer, query, via, "cross"),
+        )
+
+    def _of_memory(self) -> Int[Tensor, "batch query memory_key"]:
+        if self.memory is None:
+            raise MaskError("this reach is of one sequence; give cross= and memory= for an encoder")
+        return self.memory
 
     def _count(self, layers: int | None) -> int:
         count = self.layers if layers is None else layers
@@ -84,90 +169,11 @@ class Reach:
         return count
 
 
-def reach(
-    mask: Mask | Sequence[Mask],
-    layers: int | None = None,
-    *,
-    length: int,
-    cross: Mask | Sequence[Mask] | None = None,
-    memory: Reach | None = None,
-) -> Reach:
-    """Whose input can be in whose output, after how many layers.
-
-    Heads that have masks of their own count together: what one of them sees is seen.
-
-    Args:
-        mask: of every layer, or one for each layer, the first first (local and global layers in turn).
-        layers: how many; None = as many as masks are given.
-        length: positions of the sequence.
-        cross: of a decoder's cross-attention, from its positions to the encoder's; one, or one for each layer. Each
-            layer attends to its own positions first, then across.
-        memory: the encoder's own reach, with `cross`.
-
-    Raises:
-        MaskError: no mask, a number of masks that is not that of the layers, one of another length, or cross
-            without memory.
-    """
-    steps = _steps(mask, layers, "mask")
-    if (cross is None) != (memory is None):
-        raise MaskError(
-            "cross and memory go together: the mask to the encoder, and the encoder's reach"
-        )
-    if not isinstance(length, int) or length < 1:
-        raise MaskError(f"length must be a whole number from 1, came {length!r}")
-    own = torch.eye(length, dtype=torch.bool)[None]
-    first = torch.where(own, 0, NEVER)
-    if cross is None or memory is None:
-        for layer, step in enumerate(steps, 1):
-            own = _joined(own, step.dense(length, length, 0))
-            first = _opened(first, own, layer)
-        return Reach(first, len(steps))
-    whole = memory.after()
-    others = torch.zeros(1, length, whole.shape[2], dtype=torch.bool)
-    from_memory = torch.where(others, 0, NEVER)
-    pairs = zip(steps, _steps(cross, len(steps), "cross"), strict=True)
-    for layer, (step, across) in enumerate(pairs, 1):
-        seen = step.dense(length, length, 0)
-        own, others = _joined(own, seen), _joined(others, seen)
-        others = others | _through(across.dense(length, whole.shape[1], 0).any(1), whole)
-        first, from_memory = _opened(first, own, layer), _opened(from_memory, others, layer)
-    return Reach(first, len(steps), from_memory)
+def _of_text(x: Tensor, text: int) -> Tensor:
+    return x[text if x.shape[0] > 1 else 0]
 
 
-def _steps(mask: Mask | Sequence[Mask], layers: int | None, name: str) -> list[Mask]:
-    if isinstance(mask, Mask):
-        count = 1 if layers is None else layers
-        if not isinstance(count, int) or count < 1:
-            raise MaskError(f"layers must be a whole number from 1, came {count!r}")
-        return [mask] * count
-    masks = list(mask) if isinstance(mask, Sequence) else []
-    wrong = [x for x in masks if not isinstance(x, Mask)]
-    if not masks or wrong:
-        came = type(wrong[0]).__name__ if wrong else type(mask).__name__ if not masks else ""
-        raise MaskError(f"{name} takes a mask or a list of masks, one for each layer, came {came}")
-    if layers is not None and layers != len(masks):
-        raise MaskError(
-            f"{name} holds {len(masks)} masks for {layers} layers; give one, or one for each layer"
-        )
-    return masks
-
-
-def _joined(
-    reached: Bool[Tensor, "_ query source"], seen: Bool[Tensor, "_ _ query query"]
-) -> Bool[Tensor, "_ query source"]:
-    """What is reached after one more layer of attention beside the residual stream."""
-    return reached | _through(seen.any(1), reached)
-
-
-def _through(
-    seen: Bool[Tensor, "_ query key"], reached: Bool[Tensor, "_ key source"]
-) -> Bool[Tensor, "_ query source"]:
-    """Whether a query sees some key that a source reaches; exact, since sums of ones are."""
-    return (seen.float() @ reached.float()) > 0
-
-
-def _opened(
-    first: Int[Tensor, "_ query source"], reached: Bool[Tensor, "_ query source"], layer: int
-) -> Int[Tensor, "_ query source"]:
-    """The layers from which on paths are open, with those that this one opens."""
-    return first.where((first >= 0) | ~reached, layer)
+def _nearest(found: Bool[Tensor, " position"], to: int) -> int:
+    """The position nearest to this one, of two the earlier."""
+    at = found.nonzero()[:, 0]
+    return int(at[(at - to).abs().argmin()])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Int
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 
@@ -16,39 +19,54 @@ _INCHES = 3.4
 
 
 def reach_figure(reach: Reach, caption: str) -> Figure:
-    """One panel with a bar of layers; hatched where no path opens."""
-    first = reach.first[0].cpu().double().numpy()
-    shown = np.where(first < 0, np.nan, first)
+    """A panel, and one for the positions of an encoder, with a bar of layers; hatched where no path opens."""
+    rows = reach.first.shape[1] - reach.start
+    maps = [("position that reaches", reach.first[0, reach.start :].cpu().numpy())]
+    if reach.memory is not None:
+        of_encoder = reach.memory[0, reach.start :].cpu().numpy()
+        maps.append(("position of the encoder", of_encoder))
+    widths = [first.shape[1] for _, first in maps]
+    inches = _INCHES / max(rows, *widths)
+    wide = max(1.2, sum(widths) * inches) + 0.7 * len(maps)
+    figure = new_figure(wide + 0.2, max(1.6, rows * inches) + 0.7)
+    panels = figure.subplots(1, len(maps), squeeze=False, width_ratios=widths)[0]
     steps = reach.layers + 1
+    for axes, (says, first) in zip(panels, maps, strict=True):
+        mesh = _draw(axes, first, reach)
+        axes.set_xlabel(says)
+    panels[0].set_ylabel("position reached")
+    bar = figure.colorbar(mesh, ax=list(panels), shrink=0.7, label="layers until it can")
+    bar.set_ticks([t for t in range(steps) if steps <= 9 or t % (steps // 8) == 0])
+    cache = f" Positions before {reach.start} come out of a cache." if reach.start else ""
+    add_caption(figure, f"{caption}. Hatched: never.{cache}")
+    return figure
+
+
+def _draw(axes: Axes, first: Int[np.ndarray, "query key"], reach: Reach) -> QuadMesh:
+    rows, keys = first.shape
+    layers = reach.layers
     shades = [
-        hex_of(weight_shade(1 - 0.85 * layer / max(reach.layers, 1))) for layer in range(steps)
+        hex_of(weight_shade(1 - 0.85 * layer / max(layers, 1))) for layer in range(layers + 1)
     ]
-    figure = new_figure(_INCHES + 0.9, _INCHES + 0.7)
-    axes = figure.subplots()
-    norm = BoundaryNorm(np.arange(steps + 1) - 0.5, steps)
     mesh = axes.pcolormesh(
-        shown,
+        np.where(first < 0, np.nan, first),
         cmap=ListedColormap(shades),
-        norm=norm,
-        edgecolors="white" if len(first) <= 40 else "none",
+        norm=BoundaryNorm(np.arange(layers + 2) - 0.5, layers + 1),
+        edgecolors="white" if max(rows, keys) <= 40 else "none",
         linewidth=0.4,
+        rasterized=rows * keys > 4096,
     )
     hatch(axes)
     axes.set_aspect("equal")
     axes.invert_yaxis()
-    axes.set_xlabel("position that reaches")
-    axes.set_ylabel("position reached")
-    numbers = _ticks(len(first))
-    axes.set_xticks([n + 0.5 for n in numbers], labels=map(str, numbers))
-    axes.set_yticks([n + 0.5 for n in numbers], labels=map(str, numbers))
-    bar = figure.colorbar(mesh, ax=axes, shrink=0.7, label="layers until it can")
-    bar.set_ticks([t for t in range(steps) if steps <= 9 or t % (steps // 8) == 0])
-    add_caption(figure, f"{caption}. Hatched: never.")
-    return figure
+    for axis, start, count in ((axes.xaxis, 0, keys), (axes.yaxis, reach.start, rows)):
+        numbers = _ticks(start, start + count)
+        axis.set_ticks([n - start + 0.5 for n in numbers], labels=list(map(str, numbers)))
+    return mesh
 
 
-def _ticks(length: int) -> list[int]:
-    step = next(
-        s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if length / s <= 12 or s == 1000
-    )
-    return list(range(0, length, step))
+def _ticks(start: int, end: int) -> list[int]:
+    """Round numbers, at most a dozen; the first where it would be the only one."""
+    sizes = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+    step = next(s for s in sizes if (end - start) / s <= 12 or s == sizes[-1])
+    return list(range(-(-start // step) * step, end, step)) or [start]
