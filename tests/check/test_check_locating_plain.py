@@ -157,3 +157,28 @@ def test_a_first_token_far_larger_than_all_others_hides_nothing():
     larger[0] = 1e9
     change_output(model, "first", lambda x: larger * x + 1e-3 * torch.roll(x, -1, 1))
     assert future_entry(model) == Entry("first", "Linear")
+
+
+class Raw(nn.Module):
+    """Scores before any mask."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ x.mT
+
+
+class Late(nn.Module):
+    """Masks what Raw gives, and leaks after that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raw = Raw()
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        z = self.raw(x).masked_fill(hidden, float("-inf")).softmax(-1) @ x
+        return z + torch.roll(z, -1, 1)
+
+
+def test_scores_that_are_masked_later_are_not_where_it_enters():
+    torch.manual_seed(0)
+    assert future_entry(spread(Plain(Late()))) == Entry("mixer", "Late")

@@ -136,6 +136,8 @@ def test_a_call_that_fails_and_is_made_again_another_way():
         return forward(x)
 
     part.forward = once_more  # type: ignore[method-assign]
+    (top,) = trace(model, lambda: model(ids_of()), LENGTH).calls
+    assert "output.logits" in top.outputs
     assert future_entry(model) == Entry("model.layers.1.mlp.up_proj", "Linear")
 
 
