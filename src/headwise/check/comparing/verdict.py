@@ -105,11 +105,13 @@ class Asking:
         locate: names the module in which both ways part.
         sides: both ways again, for `locate`.
         hint: what more is to be said.
+        brief: one text is enough where both ways agree on it: the model is large.
     """
 
     locate: Locate | None = None
     sides: Callable[[Pair, Where], Sides] | None = None
     hint: Callable[[Pair], str] | None = None
+    brief: bool = False
 
     def module(self, pair: Pair, at: Where) -> tuple[str | None, str]:
         """Path and class of the module, (None, "") where it was not found."""
@@ -142,8 +144,10 @@ def compared(
         asking: what is asked of a pair that differs.
     """
     try:
-        pairs = [pair_of(0), pair_of(1)]
-        if pairs[0].apart != pairs[1].apart:
+        pairs = [pair_of(0)]
+        if pairs[0].apart or not asking.brief:
+            pairs.append(pair_of(1))
+        if pairs[0].apart != pairs[-1].apart:
             pairs.append(pair_of(2))
     except Exception as error:  # a model raises whatever it met
         return Outcome(dimension, case, "unknown", f"{words}: it raised {first_line(error)}")
