@@ -67,6 +67,22 @@ def leaky():
     return Toy(leak=0.1)
 
 
+class Closed(Toy):
+    """A leak behind a gate that is shut, as training may leave it."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(8, 8, bias=False)
+        nn.init.zeros_(self.gate.weight)
+
+    def forward(self, ids):
+        return super().forward(ids) + self.gate(self.embed(ids).roll(-1, 1))
+
+
+def closed():
+    return Closed()
+
+
 def nan():
     return Toy(times=float("nan"))
 
@@ -164,8 +180,10 @@ def test_json_holds_what_is_shown(audit: Callable[..., Answer], tmp_path: Path) 
 
 def test_both_kinds_of_weights(audit: Callable[..., Answer]) -> None:
     answer = audit("leaky", "--weights", "both", "--dimension", "future", "--json", "-")
-    assert answer.code == 1
     assert [one["weights"] for one in answer.data["audits"]] == ["given", "wide"]
+    answer = audit("closed", "--weights", "both", "--dimension", "future", "--json", "-")
+    assert [one["clean"] for one in answer.data["audits"]] == [True, False]
+    assert (answer.code, answer.data["clean"]) == (1, False)
     answer = audit("clean", "--weights", "both", "--dimension", "future")
     assert answer.code == 0
     assert answer.out.count("Toy: clean") == 2
