@@ -18,7 +18,7 @@ LOOKS_LIKE = {
     "chunks that see their whole": "chunks of 4",
     "labels shifted twice": "labels shifted twice",
     "instance norm over time": "a norm",
-    "mean of the text added": "mean or norm over time",
+    "mean of the text added": "taken over all positions at once",
     "-50 in the gradient alone": "finite mask value",
     "padding ignored": "padding mask",
     "mask dropped for the weights": "one of both ways to attend is not given",
