@@ -271,6 +271,13 @@ FAULTS = [
         "decoder.block.1.layer.1.EncDecAttention",
     ),
     fault(
+        "transformers' Mamba, whose chunks forget the convolution",
+        lambda: tiny("Mamba", state_size=5, time_step_rank=3),
+        "chunked",
+        "backbone.layers.0.mixer",
+        parts=True,
+    ),
+    fault(
         "transformers' Rwkv, whose mask is unused",
         lambda: tiny("Rwkv", **RWKV),
         "padding",
