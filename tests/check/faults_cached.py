@@ -163,9 +163,13 @@ class Asked(Reader):
 
     def forward(self, ids: Tensor, return_weights: bool = False) -> Any:
         for block in self.blocks:
-            block.mix.asked = return_weights
+            block.attention.asked = return_weights
         logits = super().forward(ids)
-        return (logits, [block.mix.pattern for block in self.blocks]) if return_weights else logits
+        return (
+            (logits, [block.attention.pattern for block in self.blocks])
+            if return_weights
+            else logits
+        )
 
 
 class Telling(Attention):
@@ -255,7 +259,7 @@ FAULTS = [
         "mask dropped for the weights",
         lambda: Asked(Block(Telling()), Block(TellingOpen())),
         "weights",
-        "blocks.1.mix",
+        "blocks.1.attention",
     ),
     fault("rotary position off by one", late_rotary, "cached", "model.rotary_emb"),
     fault("learned position off by one", late_embedding, "cached", "embedding"),
@@ -265,6 +269,13 @@ FAULTS = [
         open_cross,
         "memory",
         "decoder.block.1.layer.1.EncDecAttention",
+    ),
+    fault(
+        "transformers' Mamba, whose chunks forget the convolution",
+        lambda: tiny("Mamba", state_size=5, time_step_rank=3),
+        "chunked",
+        "backbone.layers.0.mixer",
+        parts=True,
     ),
     fault(
         "transformers' Rwkv, whose mask is unused",

@@ -129,7 +129,7 @@ class Turns(Reader):
 
     def read(self, x: Tensor, **given: Any) -> Tensor:
         for turn in range(3):
-            self.blocks[0].mix.turn = turn
+            self.blocks[0].attention.turn = turn
             x = self.blocks[0](x)
         return self.head(self.norm(x))
 
@@ -192,13 +192,15 @@ WINDOW = masks.causal() & masks.window(4)
 DOCUMENTS = masks.causal() & masks.documents([0] * 6 + [1] * 7 + [2] * 4)
 
 FAULTS = [
-    fault("one bidirectional layer of three", lambda: three(Full()), "future", "blocks.1.mix"),
+    fault(
+        "one bidirectional layer of three", lambda: three(Full()), "future", "blocks.1.attention"
+    ),
     fault("mask dropped in the last layer", lambda: TorchStack(2), "future", "layers.2.self_attn"),
     fault(
         "window one too wide",
         lambda: banded(5, 5),
         "future",
-        "blocks.0.mix",
+        "blocks.0.attention",
         mask=WINDOW,
         layers=2,
     ),
@@ -206,7 +208,7 @@ FAULTS = [
         "window one too wide in one layer of three",
         lambda: banded(4, 5, 4),
         "future",
-        "blocks.1.mix",
+        "blocks.1.attention",
         mask=WINDOW,
         layers=3,
     ),
@@ -214,16 +216,16 @@ FAULTS = [
         "global layer where a window is declared",
         lambda: banded(4, 10**6),
         "future",
-        "blocks.1.mix",
+        "blocks.1.attention",
         mask=[WINDOW, WINDOW],
         layers=2,
     ),
-    fault("prefix not declared", lambda: second(Prefixed()), "future", "blocks.1.mix"),
+    fault("prefix not declared", lambda: second(Prefixed()), "future", "blocks.1.attention"),
     fault(
         "prefix longer than declared",
         lambda: second(Prefixed()),
         "future",
-        "blocks.1.mix",
+        "blocks.1.attention",
         mask=masks.causal() | masks.prefix(2),
         layers=2,
     ),
@@ -231,29 +233,56 @@ FAULTS = [
         "-1e4 beaten by logits",
         lambda: second(Finite(-1e4, 300.0)),
         "future",
-        "blocks.1.mix",
+        "blocks.1.attention",
     ),
-    fault("-100 beaten by logits", lambda: second(Finite(-100.0, 20.0)), "future", "blocks.1.mix"),
-    fault("-50 in the gradient alone", lambda: second(Finite(-50.0)), "future", "blocks.1.mix"),
-    fault("mask added as 0 and 1", lambda: second(AddedAsOnes()), "future", "blocks.1.mix"),
-    fault("mask after the softmax", lambda: second(AfterSoftmax()), "future", "blocks.1.mix"),
-    fault("inverted mask", lambda: second(Inverted()), "future", "blocks.1.mix"),
+    fault(
+        "-100 beaten by logits",
+        lambda: second(Finite(-100.0, 20.0)),
+        "future",
+        "blocks.1.attention",
+    ),
+    fault(
+        "-50 in the gradient alone", lambda: second(Finite(-50.0)), "future", "blocks.1.attention"
+    ),
+    fault("mask added as 0 and 1", lambda: second(AddedAsOnes()), "future", "blocks.1.attention"),
+    fault("mask after the softmax", lambda: second(AfterSoftmax()), "future", "blocks.1.attention"),
+    fault("inverted mask", lambda: second(Inverted()), "future", "blocks.1.attention"),
     fault("inverted mask of torch", TorchPolarity, "future", "attn"),
-    fault("softmax over the queries", lambda: second(OverQueries()), "future", "blocks.1.mix"),
-    fault("transposed mask", lambda: second(Transposed()), "future", "blocks.1.mix"),
-    fault("one diagonal too many", lambda: second(Diagonal()), "future", "blocks.1.mix"),
-    fault("mask cut to a length", lambda: second(CutOff()), "future", "blocks.1.mix", length=19),
-    fault("every second head unmasked", lambda: second(SecondHeads()), "future", "blocks.1.mix"),
-    fault("mask kept at a wrong length", lambda: second(StaleLength(1)), "future", "blocks.1.mix"),
-    fault("scores divided by the maximum", lambda: second(Normalised()), "future", "blocks.1.mix"),
-    fault("heads joined untransposed", lambda: second(Unpermuted()), "future", "blocks.1.mix"),
-    fault("chunks that see their whole", lambda: second(ChunkWide()), "future", "blocks.1.mix"),
-    fault("shared layer unmasked once", Turns, "future", "blocks.0.mix"),
+    fault(
+        "softmax over the queries", lambda: second(OverQueries()), "future", "blocks.1.attention"
+    ),
+    fault("transposed mask", lambda: second(Transposed()), "future", "blocks.1.attention"),
+    fault("one diagonal too many", lambda: second(Diagonal()), "future", "blocks.1.attention"),
+    fault(
+        "mask cut to a length", lambda: second(CutOff()), "future", "blocks.1.attention", length=19
+    ),
+    fault(
+        "every second head unmasked", lambda: second(SecondHeads()), "future", "blocks.1.attention"
+    ),
+    fault(
+        "mask kept at a wrong length",
+        lambda: second(StaleLength(1)),
+        "future",
+        "blocks.1.attention",
+    ),
+    fault(
+        "scores divided by the maximum",
+        lambda: second(Normalised()),
+        "future",
+        "blocks.1.attention",
+    ),
+    fault(
+        "heads joined untransposed", lambda: second(Unpermuted()), "future", "blocks.1.attention"
+    ),
+    fault(
+        "chunks that see their whole", lambda: second(ChunkWide()), "future", "blocks.1.attention"
+    ),
+    fault("shared layer unmasked once", Turns, "future", "blocks.0.attention"),
     fault(
         "documents declared and ignored",
         Reader,
         "future",
-        "blocks.0.mix",
+        "blocks.0.attention",
         mask=DOCUMENTS,
         layers=2,
         length=17,

@@ -265,7 +265,9 @@ FAULTS = [
     fault(
         "state carried between rows", lambda: in_second(mix=Carried()), "rows", "blocks.1.mix.rnn"
     ),
-    fault("rows taken for heads", lambda: in_second(mix=RowsIntoHeads()), "rows", "blocks.1.mix"),
+    fault(
+        "rows taken for heads", lambda: in_second(mix=RowsIntoHeads()), "rows", "blocks.1.attention"
+    ),
     fault(
         "sum divided by the total", lambda: in_second(mix=LinearOfAll()), "future", "blocks.1.mix"
     ),

@@ -41,8 +41,14 @@ BART = {
 }
 
 
-UNPADDED = {"dimensions": [name for name in DIMENSIONS if name not in ("padding", "unpadded")]}
-"""Padding leaks in these two, which take a mask and leave it: they are among the faults."""
+def without(*names: str) -> dict[str, Any]:
+    return {"dimensions": [name for name in DIMENSIONS if name not in names]}
+
+
+WHOLE = without("chunked")
+UNPADDED = without("padding", "unpadded", "chunked")
+ALONE = without("padding", "unpadded", "chunked", "cached")
+"""Recurrences that keep no state between chunks, leave the mask they take, or mix rows in a step: see the faults."""
 
 
 def family(name: str, head: str = "ForCausalLM", *, call: Any = None, **fields: Any) -> Sound:
@@ -61,10 +67,10 @@ SOUND = [
     family("Mixtral", **EXPERTS),
     family("Qwen3Moe", **EXPERTS),
     family("GptOss", **EXPERTS, **MIXED),
-    family("Mamba", state_size=5, time_step_rank=3),
+    family("Mamba", call=WHOLE, state_size=5, time_step_rank=3),
     family("Mamba2", state_size=8, head_dim=16, num_heads=4, n_groups=1, chunk_size=4),
-    family("FalconMamba", state_size=5, time_step_rank=3),
-    family("Rwkv", call=UNPADDED, **RWKV),
+    family("FalconMamba", call=WHOLE, state_size=5, time_step_rank=3),
+    family("Rwkv", call=ALONE, **RWKV),
     family("RecurrentGemma", call=UNPADDED, **RECURRENT_GEMMA),
     family("Bert", "ForMaskedLM", call={"mask": masks.full(), "full": True}, **BERT),
     family("T5", "ForConditionalGeneration", **T5),

@@ -138,7 +138,7 @@ class FeedForward(nn.Sequential):
 
 
 class Block(nn.Module):
-    """x + mix(norm(x)), then x + ffn(norm(x))."""
+    """x + mix(norm(x)), then x + ffn(norm(x)); what mixes positions is named `attention` where it is that."""
 
     def __init__(
         self,
@@ -148,12 +148,14 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(WIDTH) if norm is None else norm
-        self.mix = Attention() if mix is None else mix
+        mix = Attention() if mix is None else mix
+        self.mixed_by = "attention" if isinstance(mix, Attention) else "mix"
+        self.add_module(self.mixed_by, mix)
         self.norm2 = nn.LayerNorm(WIDTH)
         self.ffn = FeedForward() if ffn is None else ffn
 
     def forward(self, x: Tensor, **given: Any) -> Tensor:
-        x = x + self.mix(self.norm1(x), **given)
+        x = x + getattr(self, self.mixed_by)(self.norm1(x), **given)
         return x + self.ffn(self.norm2(x))
 
 

@@ -101,6 +101,8 @@ class Reading:
         if "cache_position" in self._takes:
             device = self._named[self._text].device if self._text in self._named else None
             named["cache_position"] = torch.arange(start, stop, device=device)
+        if start and self._foreign and _leaves_mask(self._call, named | self._held):
+            named = {name: x for name, x in named.items() if name not in _WHOLE}
         return named | self._held
 
     def _cut(self, name: str, x: Any, start: int, stop: int) -> Any:
@@ -173,6 +175,18 @@ def _takes(called: Callable[..., Any]) -> tuple[str, ...]:
 def _open(called: Callable[..., Any]) -> bool:
     parameters = inspect.signature(getattr(called, "forward", called)).parameters.values()
     return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+
+
+def _leaves_mask(called: Any, named: Mapping[str, Any]) -> bool:
+    """Whether the model's own generation leaves the mask out of a step, as recurrences do: what is read is real."""
+    prepare = getattr(called, "prepare_inputs_for_generation", None)
+    if prepare is None or named.get("attention_mask") is None or named.get("input_ids") is None:
+        return False
+    try:
+        prepared = prepare(**{**named, "use_cache": True, "is_first_iteration": False})
+    except Exception:  # what it needs beside differs by model and release
+        return False
+    return "attention_mask" in prepared and prepared["attention_mask"] is None
 
 
 def _made(called: Any, by: str, length: int) -> Any:

@@ -9,8 +9,9 @@ by the module that makes use of it what comes in without positions (a mask, a po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 import torch
@@ -64,12 +65,8 @@ def entry(
         other = others.get((call.path, call.occurrence))
         if other is None:
             return False
-        mine, theirs = getattr(call, side), getattr(other, side)
-        return any(
-            _differs(x, theirs[place], at, side, tolerance)
-            for place, x in mine.items()
-            if place in theirs and theirs[place].shape == x.shape
-        )
+        pairs = _matched(getattr(call, side), getattr(other, side))
+        return any(_differs(x, y, at, side, tolerance) for x, y in pairs)
 
     return _first(a.calls, moved)
 
@@ -133,6 +130,18 @@ def _seen(calls: Sequence[Called]) -> Iterator[Called]:
 
 def _touched(call: Called, moved: Moved) -> bool:
     return moved(call, "outputs") or (not call.outputs and moved(call, "inputs"))
+
+
+def _matched(
+    mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]
+) -> list[tuple[Tensor, Tensor]]:
+    """What stands at the same place in both; of a tensor and a tuple, the first that fits."""
+    pairs = [(x, theirs[place]) for place, x in mine.items() if place in theirs]
+    pairs = [(x, y) for x, y in pairs if x.shape == y.shape]
+    if pairs:
+        return pairs
+    fitting = ((x, y) for x in mine.values() for y in theirs.values() if x.shape == y.shape)
+    return list(islice(fitting, 1))
 
 
 def _picked(x: Shaped[Tensor, "batch position *rest"], at: Tensor, side: Side) -> Tensor:

@@ -90,7 +90,8 @@ class Facts:
         known, measured = self.known, self.outcome.measured
         if measured is None or not known.numel():
             return known
-        least = max(self.outcome.floor, _NOTHING * self.outcome.strength)
+        floor, strength = self.outcome.floor, self.outcome.strength
+        least = max(floor if strength > floor else 0.0, _NOTHING * strength)  # gradients see below
         return known & (measured.cpu().nan_to_num(0.0) > least)
 
     @property
