@@ -226,6 +226,7 @@ def _plan(
         declared.narrow_opens,
         every if small else spread(every, 8),
         every if small else spread(every, 6),
+        len(every) if small else 4,
         draws if small else 1,
         seed,
     )

@@ -6,9 +6,10 @@ are projected on random directions before a gradient is taken, so that no sum ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -21,6 +22,8 @@ from headwise.check.nudge import Nudge
 __all__ = ["Bench", "Sizes"]
 
 Runs = Callable[[Given, Nudge | None], Float[Tensor, "batch position channel"]]
+
+T = TypeVar("T")
 
 _TOGETHER = 24
 """So many rows run at once."""
@@ -155,32 +158,53 @@ class Bench:
             self._plain_runs[copies] = self.run(self.given.repeated(copies), None)
         return self._plain_runs[copies]
 
-    def look(self, keys: Bool[Tensor, " key"] | None = None) -> Float[Tensor, "query channel"]:
-        """The outputs looked at, with all of these positions edited at once."""
-        if keys is None:
-            return self._seen(self._unedited(1, None), 0)
-        given = self.given
+    def plain(self) -> Float[Tensor, "query channel"]:
+        """The outputs looked at, nothing edited."""
+        return self._seen(self._unedited(1, None), 0)
+
+    def changes(self, sets: Sequence[Bool[Tensor, " key"]]) -> list[Float[Tensor, " query"]]:
+        """The largest change of each query's output with all positions of a set edited at once, for each set."""
         value = self.source.another(self.base, salt=0)
-        for key in keys.nonzero().flatten().tolist():
-            given = given.edited(self.row, key, value[key], source=self.of_source)
-        return self._seen(self.run(given, None), 0)
+        found: list[Tensor] = []
+        for some in self._in_turns(sets):
+            given = self.given.repeated(len(some))
+            for i, keys in enumerate(some):
+                for key in keys.nonzero().flatten().tolist():
+                    row = i * self.given.batch + self.row
+                    given = given.edited(row, key, value[key], source=self.of_source)
+            plain, moved = self._unedited(len(some), None), self.run(given, None)
+            differences = (self._seen(moved, i) - self._seen(plain, i) for i in range(len(some)))
+            found += [difference.abs().amax(-1).cpu() for difference in differences]
+        return found
 
     def silent(self, blocks: Sequence[tuple[Bool[Tensor, " query"], Bool[Tensor, " key"]]]) -> bool:
         """Whether no gradient leads from any block's outputs to its positions; True where none can be taken."""
-        nudge = Nudge(gradient=True, source=self.of_source)
-        out = self.run(self.given, nudge)
-        if not out.requires_grad or not nudge.places:
-            return True
-        generator = torch.Generator().manual_seed(3)
-        seen = self._seen(out, 0)
-        directions = torch.randn(seen.shape, generator=generator, dtype=torch.float64)
-        for queries, keys in blocks:
-            total = (seen[queries] * directions[queries].to(seen.device)).sum()
-            found = torch.autograd.grad(total, nudge.places, retain_graph=True, allow_unused=True)
-            held = [g[self.row][keys.to(g.device)] for g in found if g is not None]
-            if any(bool((g != 0).any()) for g in held):
-                return False
+        for some in self._in_turns(blocks):
+            nudge = Nudge(gradient=True, source=self.of_source)
+            out = self.run(self.given.repeated(len(some)), nudge)
+            if not out.requires_grad or not nudge.places:
+                return True
+            total = sum(
+                (self._seen(out, i)[queries] * self._directions(out)[queries].to(out.device)).sum()
+                for i, (queries, _) in enumerate(some)
+            )
+            found = torch.autograd.grad(total, nudge.places, allow_unused=True)  # type: ignore[arg-type]
+            for i, (_, keys) in enumerate(some):
+                row = self.row + i * self.given.batch
+                held = [g[row][keys.to(g.device)] for g in found if g is not None]
+                if any(bool((g != 0).any()) for g in held):
+                    return False
         return True
+
+    def _in_turns(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
+        """So many as run together."""
+        step = max(1, self.together // self.given.batch)
+        return (items[at : at + step] for at in range(0, len(items), step))
+
+    def _directions(self, out: Tensor) -> Float[Tensor, "query channel"]:
+        generator = torch.Generator().manual_seed(3)
+        shape = (self.queries, out.shape[-1])
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
 
     def gradients(self, queries: Sequence[int], *, alone: bool = False) -> Sizes | None:
         """The size of the gradient of each query's output to each position; None where none can be taken."""

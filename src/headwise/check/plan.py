@@ -80,6 +80,7 @@ class Plan:
         narrow_opens: the same of `narrow`.
         keys: positions that are edited.
         queries: positions whose gradients are taken.
+        blocks: of how many blocks of forbidden pairs a quick look looks at most.
         draws: replacements each edit is tried with.
         seed: of what is drawn.
     """
@@ -95,6 +96,7 @@ class Plan:
     narrow_opens: Int[Tensor, "query key"] | None
     keys: tuple[int, ...]
     queries: tuple[int, ...]
+    blocks: int
     draws: int
     seed: int
 

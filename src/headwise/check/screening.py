@@ -19,8 +19,6 @@ from headwise.check.noise import Coarsest
 
 __all__ = ["Block", "blocks_of", "screened"]
 
-_CUTS = 3
-
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -30,21 +28,18 @@ class Block:
     keys: Bool[Tensor, " key"]
 
 
-def blocks_of(forbidden: Bool[Tensor, "query key"]) -> list[Block]:
-    """A few large blocks of forbidden pairs: the keys of some rows, and all rows that they are forbidden to.
+def blocks_of(forbidden: Bool[Tensor, "query key"], most: int) -> list[Block]:
+    """Blocks of forbidden pairs: the keys of a row, and all rows that they are forbidden to; of a causal mask, cuts.
 
-    They need not cover every pair: of a causal mask, three cuts.
+    Args:
+        forbidden: pairs that must have no influence.
+        most: how many blocks; with as many as there are different rows every pair is in one.
     """
-    rows = forbidden.any(-1).nonzero().flatten()
-    if not len(rows):
-        return []
-    alike = bool((forbidden[rows] == forbidden[rows[0]]).all())
-    picks = torch.linspace(0, len(rows) - 1, 1 if alike else _CUTS).round().long()
-    found = []
-    for row in dict.fromkeys(rows[picks].tolist()):
-        keys = forbidden[row]
-        found.append(Block(forbidden[:, keys].all(-1), keys))
-    return found
+    rows = [row for row in forbidden.unique(dim=0) if bool(row.any())]
+    picks = rows
+    if len(rows) > most:
+        picks = [rows[(2 * i + 1) * len(rows) // (2 * most)] for i in range(most)]
+    return [Block(forbidden[:, keys].all(-1), keys) for keys in picks]
 
 
 def screened(
@@ -58,30 +53,20 @@ def screened(
         control: pairs that may have an influence, some of which must.
     """
     with Coarsest() as coarsest:
-        plain = bench.look()
+        plain = bench.plain()
     scale = float(plain.abs().max())
-    floor = coarsest.eps * scale
-    if not bool(plain.isfinite().all()):
+    if not bool(plain.isfinite().all()) or not blocks:
         return None
-    most = 0.0
+    free, may = control.any(-1), control.any(0)
+    *moved, allowed = bench.changes([*(block.keys for block in blocks), may])
+    most = float(allowed[free].max()) if bool(free.any()) else 0.0
+    floor = coarsest.eps * scale
+    forbidden = [change[b.queries] for change, b in zip(moved, blocks, strict=True)]
+    if any(bool((change != 0.0).any()) for change in forbidden) or not most > floor:
+        return None
+    if not bench.silent([(block.queries, block.keys) for block in blocks]):
+        return None
     zeros = torch.full(control.shape, torch.nan, dtype=torch.float64)
     for block in blocks:
-        change = (bench.look(block.keys) - plain).abs().amax(-1)
-        if not bool(change.isfinite().all()) or float(change[block.queries].max()) > 0.0:
-            return None
-        free = control[:, block.keys].any(-1)
-        most = max(most, float(change[free].max()) if bool(free.any()) else 0.0)
         zeros[block.queries[:, None] & block.keys] = 0.0
-    may = control.any(0)
-    if most <= floor and bool(may.any()):  # under padding nothing may move: edit what may
-        free = control.any(-1)
-        most = float((bench.look(may) - plain).abs().amax(-1)[free].max())
-    if most <= floor or not bench.silent([(b.queries, b.keys) for b in blocks]):
-        return None
-    return Judgement(
-        True,
-        floor=floor / most,
-        smallest=coarsest.eps * scale / most,
-        by="edit",
-        measured=zeros,
-    )
+    return Judgement(True, floor=floor / most, smallest=floor / most, by="edit", measured=zeros)

@@ -72,7 +72,7 @@ def examined(
             continue
         try:
             bench = benches(subject)
-            found = None if closely else screened(bench, blocks_of(forbidden), control)
+            found = None if closely else screened(bench, blocks_of(forbidden, plan.blocks), control)
             if found is None:
                 found = judge(bench, forbidden, control, keys=keys, queries=queries, draws=draws)
         except ModelError as error:
