@@ -48,7 +48,7 @@ def without(*names: str) -> dict[str, Any]:
 WHOLE = without("chunked")
 UNPADDED = without("padding", "unpadded", "chunked")
 ALONE = without("padding", "unpadded", "chunked", "cached")
-"""Recurrences that keep no state over chunks, leave the mask they take, or mix rows in a step: among the faults."""
+"""Recurrences that keep no state between chunks, leave the mask they take, or mix rows in a step."""
 
 
 def family(name: str, head: str = "ForCausalLM", *, call: Any = None, **fields: Any) -> Sound:

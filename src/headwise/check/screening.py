@@ -29,7 +29,7 @@ class Block:
 
 
 def blocks_of(forbidden: Bool[Tensor, "query key"], most: int) -> list[Block]:
-    """Blocks of forbidden pairs: the keys of a row, and all rows that they are forbidden to; of a causal mask, cuts.
+    """Blocks of forbidden pairs: a row's keys, and all rows that they are forbidden to; of a causal mask, cuts.
 
     Args:
         forbidden: pairs that must have no influence.

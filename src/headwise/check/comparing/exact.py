@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.check.given import Given
-from headwise.check.noise import Noise, noise_of
+from headwise.check.noise import Coarsest, Noise, noise_of
 from headwise.check.subject import Subject
 from headwise.check.widening import widened
 
@@ -30,14 +30,31 @@ class Runner:
 
     subject: Subject
     around: Callable[[], AbstractContextManager[None]]
+    _eps: list[float] = field(default_factory=list, init=False)
 
     def run(self, given: Given, **how: Any) -> Float[Tensor, "batch position channel"]:
         """`Subject.run`, on a fresh copy."""
         with self.around():
             return self.subject.run(given, **how)
 
-    def noise(self, given: Given, **how: Any) -> Noise:
-        """How far rounding moves this run."""
+    def noise(
+        self, given: Given, out: Float[Tensor, "batch position channel"], apart: float, **how: Any
+    ) -> Noise:
+        """How far rounding moves this run; only the least that it can be, where `apart` is below that already.
+
+        Args:
+            given: the input.
+            out: what it gave.
+            apart: the difference that is to be told from rounding.
+            how: as of `run`.
+        """
+        if not self._eps:
+            with Coarsest() as coarsest:
+                self.run(given, **how)
+            self._eps.append(coarsest.eps)
+        least = Noise(self._eps[0], float(out.abs().max()), 0.0, 0.0)
+        if apart < least.sure:
+            return least
         return noise_of(lambda nudge: self.run(given, nudge=nudge, **how))
 
     def within(self, call: Callable[[], Any]) -> Any:

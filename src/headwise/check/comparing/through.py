@@ -91,12 +91,13 @@ class _Reading:
         whole = self.runner.run(given)
         moved = gap(whole, self.runner.run(self._others_before(salt)))
         at = real_of(given).to(whole.device)
-        noise = self.runner.noise(given)
+        pieces = self._pieces(given)
+        noise = self.runner.noise(given, whole, float(gap(whole, pieces).where(at, 0.0).max()))
         still = ""
         if float(moved[:, -1].max()) <= noise.sure:
             still = "the last output does not depend on what comes before it, so no cache is tested"
         moves = float(moved.where(at, 0.0).max())
-        return Pair(salt, whole, self._pieces(given), at, moves, noise, still)
+        return Pair(salt, whole, pieces, at, moves, noise, still)
 
     def sides(self, pair: Pair, at: Bool[Tensor, "batch position"]) -> Sides:
         """Both ways again, on copies of their own."""

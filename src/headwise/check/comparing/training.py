@@ -85,7 +85,8 @@ class _Modes:
         other = self.runner.run(given, training=True)
         moved = gap(one, self.runner.run(self.draw(salt + 10)))
         at = torch.ones(one.shape[:2], dtype=torch.bool, device=one.device)
-        return Pair(salt, one, other, at, float(moved.max()), self.runner.noise(given))
+        noise = self.runner.noise(given, one, float(gap(one, other).max()))
+        return Pair(salt, one, other, at, float(moved.max()), noise)
 
     def undropped(self, salt: int) -> Tensor:
         """The output in eval mode with every rate of dropout 0."""

@@ -72,8 +72,9 @@ class _Padded:
         one = self.runner.run(alone)
         moves = float(gap(one, self.runner.run(other)).max())
         at = torch.ones(one.shape[:2], dtype=torch.bool, device=one.device)
-        noise = self.runner.noise(alone)
-        return Pair(salt, one, self.own(self.runner.run(self.padded(salt))), at, moves, noise)
+        padded = self.own(self.runner.run(self.padded(salt)))
+        noise = self.runner.noise(alone, one, float(gap(one, padded).max()))
+        return Pair(salt, one, padded, at, moves, noise)
 
     def alone(self, salt: int) -> Given:
         """The row alone, told that nothing is padding."""

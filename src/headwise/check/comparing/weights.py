@@ -68,7 +68,8 @@ class _Both:
         other = self.runner.run(given, **self.other)
         at = real_of(given).to(one.device)
         moved = gap(one, self.runner.run(self.draw(salt + 10), **self.one)).where(at, 0.0)
-        noise = self.runner.noise(given, **self.one)
+        apart = float(gap(one, other).where(at, 0.0).max())
+        noise = self.runner.noise(given, one, apart, **self.one)
         return Pair(salt, one, other, at, float(moved.max()), noise)
 
     def sides(self, pair: Pair, at: Bool[Tensor, "batch position"]) -> Sides:
