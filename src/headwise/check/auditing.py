@@ -125,7 +125,7 @@ def audit(
         str(subject.dtype).removeprefix("torch."),
         weights,
         seed,
-        tuple(note for note in (*notes, declared.note) if note),
+        tuple(notes),
     )
 
 
@@ -221,9 +221,8 @@ def _plan(
         put_in.text,
         put_in.memory,
         declared.allowed,
-        declared.narrow,
+        declared.windows,
         declared.opens,
-        declared.narrow_opens,
         every if small else spread(every, 8),
         every if small else spread(every, 6),
         len(every) if small else 4,

@@ -25,21 +25,17 @@ class Declared:
 
     Attributes:
         allowed: whose input may be in whose output.
-        narrow: the same within the windows of the config; None where it names none that are reached.
         words: the same in words.
         layers: over which a mask reaches; None where it makes no difference.
         opens: after how many layers a path is open, -1 never; None where layers make no difference.
-        narrow_opens: the same of `narrow`.
-        note: what could not be reached, "" where all was.
+        windows: the mask of each layer as the config names it; empty where no layer has a window.
     """
 
     allowed: Bool[Tensor, "query key"]
     words: str
     layers: int | None = None
     opens: Int[Tensor, "query key"] | None = None
-    narrow: Bool[Tensor, "query key"] | None = None
-    narrow_opens: Int[Tensor, "query key"] | None = None
-    note: str = ""
+    windows: tuple[Mask, ...] = ()
 
 
 def declared_of(subject: Subject, length: int) -> Declared:
@@ -48,19 +44,8 @@ def declared_of(subject: Subject, length: int) -> Declared:
         return Declared(torch.ones(length, length, dtype=torch.bool), "full")
     allowed = torch.ones(length, length).tril().bool()
     windows = _windows(subject)
-    if not windows:
-        return Declared(allowed, "causal")
-    found = masks.reach(windows, length=length)
-    narrow = found.after()[0]
-    if bool((narrow == allowed).all()):
-        return Declared(
-            allowed,
-            "causal",
-            note=f"over its layers the windows of its config reach over all {length} positions: one that is too "
-            "wide would not be told",
-        )
-    words = f"causal, windows of its config over {len(windows)} layers"
-    return Declared(allowed, words, len(windows), narrow=narrow, narrow_opens=found.first[0])
+    words = "causal, and the windows of its config" if windows else "causal"
+    return Declared(allowed, words, windows=tuple(windows))
 
 
 def declared_by(mask: Mask | Sequence[Mask], length: int, layers: int | None) -> Declared:

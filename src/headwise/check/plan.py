@@ -11,7 +11,8 @@ from torch import Tensor
 
 from headwise.check.given import Given, Source
 from headwise.check.influence import Runs
-from headwise.check.subject import Subject
+from headwise.check.subject import IMPLEMENTATIONS, Subject
+from headwise.core.masks import Mask
 
 __all__ = ["Plan", "Way", "ways"]
 
@@ -53,15 +54,9 @@ def ways(subject: Subject) -> Iterator[Way]:
     if subject.signature.foreign:
         module = subject.module
         now = getattr(getattr(module, "config", None), "_attn_implementation", None)
-        for other in ("sdpa", "eager"):
-            if other != now and _offers(subject, other):
+        for other in IMPLEMENTATIONS:
+            if other != now and subject.can_choose(other):
                 yield Way(attention=other)
-
-
-def _offers(subject: Subject, attention: str) -> bool:
-    if attention == "sdpa":
-        return bool(getattr(subject.module, "_supports_sdpa", False))
-    return attention == "eager"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +70,8 @@ class Plan:
         draws_from: where the text's replacements come from.
         memory_from: the same of the encoder's text; None without one, or where it is not ids or vectors.
         allowed: whose input may be in whose output.
-        narrow: the same with the windows that the model's config names; None without any.
+        windows: the mask of each layer that the model's config names; empty without windows.
         opens: after how many layers a path is open, -1 never; None where layers make no difference.
-        narrow_opens: the same of `narrow`.
         keys: positions that are edited.
         queries: positions whose gradients are taken.
         blocks: of how many blocks of forbidden pairs a quick look looks at most.
@@ -91,9 +85,8 @@ class Plan:
     draws_from: Source
     memory_from: Source | None
     allowed: Bool[Tensor, "query key"]
-    narrow: Bool[Tensor, "query key"] | None
+    windows: tuple[Mask, ...]
     opens: Int[Tensor, "query key"] | None
-    narrow_opens: Int[Tensor, "query key"] | None
     keys: tuple[int, ...]
     queries: tuple[int, ...]
     blocks: int

@@ -29,9 +29,12 @@ from headwise.hub.load import Model
 from headwise.hub.spread import device_of
 from headwise.names import ModelError
 
-__all__ = ["Subject", "picked", "prepared", "subject_of"]
+__all__ = ["IMPLEMENTATIONS", "Subject", "picked", "prepared", "subject_of"]
 
 Output = Float[Tensor, "batch position channel"]
+
+IMPLEMENTATIONS = ("eager", "sdpa")
+"""Implementations of attention that any machine has."""
 
 _NAMED = ("logits", "last_hidden_state", "hidden_states", "output", "out", "hidden", "y")
 
@@ -106,8 +109,8 @@ class Subject:
             ModelError: what it returns holds no output for each position.
         """
         subject = self.fresh() if fresh else self
-        if weights and self.signature.foreign:
-            attention = attention or "eager"
+        if weights and self.signature.foreign and attention is None and self.can_choose("eager"):
+            attention = "eager"
         if attention is not None:
             subject.choose(attention)
         asked = subject.signature.weights(weights)
@@ -191,6 +194,23 @@ class Subject:
             quietly(lambda: choosing(attention))
         except (AssertionError, ValueError, ImportError, AttributeError) as error:
             raise ModelError(f"{self.name} has no {attention} attention: {error}") from None
+        config = getattr(self.module, "config", None)
+        if (
+            getattr(config, "_attn_implementation", None) != attention
+        ):  # older classes warn and stay
+            raise ModelError(f"{self.name} has no {attention} attention that can be chosen")
+
+    def can_choose(self, attention: str) -> bool:
+        """Whether the attention implementation can be set."""
+        copy = self.fresh()
+        can = getattr(copy.module, "_can_set_attn_implementation", None)
+        if not copy.own or (can is not None and not can()):
+            return False
+        try:
+            copy.choose(attention)
+        except ModelError:
+            return False
+        return True
 
     def _laid(self, named: dict[str, Any]) -> dict[str, Any]:
         """Vectors laid as torch's own modules read them, [position, batch, d_model] where batch_first is False."""

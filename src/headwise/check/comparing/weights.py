@@ -14,13 +14,9 @@ from headwise.check.comparing.pieces import hidden_left, real_of
 from headwise.check.comparing.sides import Draw, Locate, Side, Sides
 from headwise.check.comparing.verdict import Asking, Pair, compared, gap
 from headwise.check.report import Outcome
-from headwise.check.subject import Subject
-from headwise.names import ModelError
+from headwise.check.subject import IMPLEMENTATIONS, Subject
 
 __all__ = ["check_weights"]
-
-IMPLEMENTATIONS = ("eager", "sdpa")
-"""What runs on any machine; the first is what the others are held against."""
 
 
 def check_weights(subject: Subject, draw: Draw, *, locate: Locate | None = None) -> list[Outcome]:
@@ -31,7 +27,7 @@ def check_weights(subject: Subject, draw: Draw, *, locate: Locate | None = None)
         draw: an input for each number.
         locate: names the module in which both ways part.
     """
-    chosen = [name for name in IMPLEMENTATIONS if _can_choose(subject, name)]
+    chosen = [name for name in IMPLEMENTATIONS if subject.can_choose(name)]
     base = {"attention": chosen[0]} if chosen else {}
     ways: dict[str, tuple[dict[str, Any], str]] = {}
     if "weights" in subject.takes:
@@ -92,16 +88,3 @@ def _inputs(subject: Subject, draw: Draw, case: str) -> dict[str, Draw]:
     if "padding" in subject.takes and "left" in subject.signature.sides:
         found[f"{case}, padded"] = lambda salt: hidden_left(draw(salt))
     return found
-
-
-def _can_choose(subject: Subject, name: str) -> bool:
-    copy = subject.fresh()
-    can = getattr(copy.module, "_can_set_attn_implementation", None)
-    if not copy.own or (can is not None and not can()):
-        return False
-    try:
-        copy.choose(name)
-    except ModelError:
-        return False
-    config = getattr(copy.module, "config", None)
-    return getattr(config, "_attn_implementation", None) == name  # older classes warn and stay

@@ -75,6 +75,9 @@ def examined(
             found = None if closely else screened(bench, blocks_of(forbidden, plan.blocks), control)
             if found is None:
                 found = judge(bench, forbidden, control, keys=keys, queries=queries, draws=draws)
+                if not closely and _nothing(found, forbidden):  # what moved lies between them
+                    every = range(forbidden.shape[1]), range(forbidden.shape[0])
+                    found = judge(bench, forbidden, control, keys=every[0], queries=every[1])
         except ModelError as error:
             why = str(error)
             continue
@@ -124,6 +127,11 @@ def _leak(
         found.pairs,
         measured=found.measured,
     )
+
+
+def _nothing(found: Judgement, forbidden: Tensor) -> bool:
+    """Whether no forbidden pair that was measured moved at all."""
+    return found.told and found.measured is not None and _most(found.measured, forbidden) == 0.0
 
 
 def _most(measured: Tensor, forbidden: Tensor) -> float:
