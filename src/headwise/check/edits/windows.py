@@ -6,17 +6,20 @@ window is told from the layers around it that see everything, and the module is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headwise.check.edits.outcomes import skipped, unknown
 from headwise.check.nudge import Nudge
+from headwise.check.placing import leaves
 from headwise.check.plan import Plan, Way, spread
 from headwise.check.report import Outcome
-from headwise.check.tracing import Called, trace
 from headwise.hub.anatomy import Layer, anatomy_of
 from headwise.names import HeadwiseError
 
@@ -27,52 +30,64 @@ _QUERIES = 8
 
 def check_windows(plan: Plan) -> Outcome:
     """Every attention layer against the mask that its config names."""
-    copy = plan.subject.fresh()
-    module = copy.module
+    causal = torch.ones(plan.length, plan.length).tril().bool()
+    if all(bool((_mask(plan, i) == causal).all()) for i in range(len(plan.windows))):
+        says = f"no window is shorter than the {plan.length} positions; pass a greater length"
+        return skipped("future", says, "window")
     try:
-        assert module is not None
-        layers = [x for x in anatomy_of(module).layers if x.id.stream in ("", "decoder")]
-        nudge = Nudge(gradient=True)
-        run = Way().runs(copy, fresh=False)
-        found = trace(module, lambda: run(plan.given, nudge), plan.length, attached=True)
+        layers = _layers(plan)
+        told = [_of(plan, layer, *read_gave) for layer, read_gave in layers.items()]
     except HeadwiseError as error:
         return skipped("future", f"its windows are not seen: {error}", "window")
     except Exception as error:  # a model raises whatever it meets
         return unknown("future", f"the model raised {type(error).__name__}", "window")
-    calls = {call.path: call for call in found.ended() if call.occurrence == 0}
-    told = [_of(plan, layer, calls.get(layer.path)) for layer in layers]
-    bad = [outcome for outcome in told if outcome is not None and outcome.bad]
     seen = [outcome for outcome in told if outcome is not None]
-    if bad:
-        return bad[0]
     if not seen:
         return skipped("future", "no layer reads and gives positions that gradients join", "window")
-    if all(
-        bool((mask.dense(plan.length, plan.length, 0)[0] == _causal(plan)).all())
-        for mask in plan.windows
-    ):
-        says = f"no window is shorter than the {plan.length} positions; pass a greater length"
-        return skipped("future", says, "window")
-    return replace(
-        seen[0], says=f"nothing moved in {len(seen)} layers", allowed=None, measured=None
-    )
+    bad = [outcome for outcome in seen if outcome.bad]
+    if bad:
+        return bad[0]
+    return replace(seen[0], says=f"nothing moved in {len(seen)} layers", allowed=None)
 
 
-def _causal(plan: Plan) -> Tensor:
-    return torch.ones(plan.length, plan.length).tril().bool()
+def _mask(plan: Plan, layer: int) -> Bool[Tensor, "query key"]:
+    return plan.windows[layer].dense(plan.length, plan.length, 0)[0].any(0)
 
 
-def _of(plan: Plan, layer: Layer, call: Called | None) -> Outcome | None:
-    """One layer; None where its tensors are not joined by gradients."""
-    if call is None or layer.id.layer >= len(plan.windows):
-        return None
-    inputs = [x for x in call.inputs.values() if x.requires_grad and x.dim() == 3]
-    outputs = [x for x in call.outputs.values() if x.requires_grad and x.dim() == 3]
-    if not inputs or not outputs:
-        return None
+def _layers(plan: Plan) -> dict[Layer, tuple[Tensor, Tensor]]:
+    """What each attention layer read and gave in one run, joined by gradients."""
+    copy = plan.subject.fresh()
+    assert copy.module is not None
+    found: dict[Layer, tuple[Tensor, Tensor]] = {}
+    shape = (1, plan.length)
+
+    def keep(layer: Layer) -> Callable[..., None]:
+        def hook(module: Any, args: Any, kwargs: Any, output: Any) -> None:
+            read, gave = (
+                next(
+                    (x for _, x in leaves(value) if x.requires_grad and x.shape[:2] == shape), None
+                )
+                for value in ((args, kwargs), output)
+            )
+            if read is not None and gave is not None and layer not in found:
+                found[layer] = (read, gave)
+
+        return hook
+
+    with ExitStack() as hooks:
+        for layer in anatomy_of(copy.module).layers:
+            if layer.id.stream in ("", "decoder") and layer.id.layer < len(plan.windows):
+                handle = layer.module.register_forward_hook(keep(layer), with_kwargs=True)
+                hooks.callback(handle.remove)
+        Way().runs(copy, fresh=False)(plan.given, Nudge(gradient=True))
+    return found
+
+
+def _of(plan: Plan, layer: Layer, read: Tensor, gave: Tensor) -> Outcome | None:
+    """One layer; None where no gradient leads from what it gave to what it read."""
     length = plan.length
-    allowed = plan.windows[layer.id.layer].dense(length, length, 0)[0].any(0)
-    sizes = _sizes(outputs[0], inputs[0], spread(tuple(range(length)), _QUERIES))
+    allowed = _mask(plan, layer.id.layer)
+    sizes = _sizes(gave, read, spread(tuple(range(length)), _QUERIES))
     most = float(sizes.nan_to_num(0.0).max())
     if not most > 0.0:
         return None
