@@ -18,7 +18,7 @@ from headwise.check.comparing import (
     check_weights,
 )
 from headwise.check.comparing.places import place_between
-from headwise.check.declared import Declared, declared_by, declared_of, layers_of
+from headwise.check.declared import Declared, declared_by, declared_of, layers_of, stacked
 from headwise.check.drawing import Drawn, drawn
 from headwise.check.edits.documents import check_documents
 from headwise.check.edits.future import check_future
@@ -118,7 +118,7 @@ def audit(
                 seen(outcome)
     return Audit(
         first.name,
-        advised(outcomes, layers=declared.layers or 1, declared=declared.words),
+        advised(outcomes, layers=declared.layers or stacked(first), declared=declared.words),
         declared.words,
         put_in.given.length,
         declared.layers,

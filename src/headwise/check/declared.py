@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from headwise.check.subject import Subject
 from headwise.core import masks
@@ -16,7 +16,7 @@ from headwise.core.masks import Mask
 from headwise.names import MaskError
 from headwise.nn import Decoder, Encoder
 
-__all__ = ["Declared", "declared_by", "declared_of", "layers_of"]
+__all__ = ["Declared", "declared_by", "declared_of", "layers_of", "stacked"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,14 @@ def layers_of(subject: Subject) -> int | None:
         if isinstance(value, int) and value > 0:
             return value
     return None
+
+
+def stacked(subject: Subject) -> int:
+    """How many layers follow one another: as the config says, or as the longest list of modules holds."""
+    parts = () if subject.module is None else subject.module.modules()
+    return layers_of(subject) or max(
+        (len(part) for part in parts if isinstance(part, nn.ModuleList | nn.Sequential)), default=1
+    )
 
 
 def _causal(subject: Subject) -> bool:

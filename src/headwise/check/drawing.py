@@ -196,10 +196,14 @@ def _length(subject: Subject) -> int:
         for name, n in numbers
         if any(word in name for word in _REACHES) and 1 < n <= _LONGEST // 2
     ]
+    text = getattr(config, "text_config", config)
+    own = vars(text).items() if hasattr(text, "__dict__") else ()
     most = [
         n
-        for name, n in numbers
-        if name in ("max_position_embeddings", "n_positions", "max_length") and n > 4
+        for name, n in own
+        if isinstance(n, int)
+        and name in ("max_position_embeddings", "n_positions", "max_length")
+        and n > 4
     ]
     wanted = max([_LENGTH, *(2 * n + 3 for n in reaches)])
     if most:

@@ -150,7 +150,7 @@ def _judged(
         if value < least:
             continue  # other rows did it, which is told apart
         if value >= sure or _reproducible(again(query, key)):
-            shown = max(least, 1e-3 * value)
+            shown = max(least, min(sure, value))
             looked_at = int((forbidden & ~sizes.values.isnan()).sum())
             return Judgement(
                 True,
