@@ -195,7 +195,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "shifted the wrong way",
         _FUTURE,
-        lambda f: f.next_only and not f.in_attention,
+        lambda f: f.next_only and not f.in_attention and max(f.offsets) == 1,
         "a shift by one in the wrong direction, or labels shifted twice: each position has what belongs to the "
         "next one",
     ),
@@ -203,8 +203,9 @@ RULES: tuple[Rule, ...] = (
         "diagonal off by one",
         _FUTURE,
         lambda f: f.next_only,
-        "a causal mask whose diagonal is off by one: each query sees the one position after it; hide from "
-        "triu(diagonal=1) on, and align queries with keys at the end",
+        "a causal mask whose diagonal is off by one: each query sees the one position after it in each layer; hide "
+        "from triu(diagonal=1) on, and align queries with keys at the end (outside attention, a shift by one the "
+        "wrong way)",
     ),
     Rule(
         "window one too wide",

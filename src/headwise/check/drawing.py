@@ -206,19 +206,18 @@ def _length(subject: Subject) -> int:
         and n > 4
     ]
     wanted = max([_LENGTH, *(2 * n + 3 for n in reaches)])
-    if most:
-        wanted = min(wanted, min(most) - 2)
-    return _apart(subject, wanted)
+    limit = min(most, default=10**9)
+    return _apart(subject, min(wanted, limit), limit)
 
 
-def _apart(subject: Subject, wanted: int) -> int:
-    """The next length that no other size of the model equals, down where there is a limit above."""
+def _apart(subject: Subject, wanted: int, limit: int = 10**9) -> int:
+    """The next length up to the limit that no other size of the model equals."""
     module = subject.module
     sizes = {n for _, n in _numbers(getattr(module, "config", None))}
     sizes |= {n for p in module.parameters() for n in p.shape} if module is not None else set()
     sizes |= {m * n for n in tuple(sizes) if n < 64 for m in (2, 3)}
     near = [wanted + step for d in range(12) for step in (d, -d)]
-    return next((n for n in near if n > 4 and n not in sizes), wanted)
+    return next((n for n in near if 4 < n <= limit and n not in sizes), wanted)
 
 
 def _numbers(config: Any) -> list[tuple[str, int]]:
