@@ -25,6 +25,9 @@ Runs = Callable[[Given, Nudge | None], Float[Tensor, "batch position channel"]]
 
 T = TypeVar("T")
 
+_SHAKEN = 1e3
+"""By so many times the rounding weights are moved, where a gradient is tried again."""
+
 _TOGETHER = 24
 """So many rows run at once."""
 
@@ -226,17 +229,17 @@ class Bench:
     def _gradients(
         self, queries: list[int], seed: int = 0, jitter: float = 0.0
     ) -> list[Float[Tensor, "key channel"]] | None:
-        nudge = Nudge(jitter, gradient=True, seed=seed, source=self.of_source)
+        shaken = min(_SHAKEN * jitter, 1e-3)
+        nudge = Nudge(jitter, gradient=True, seed=seed, source=self.of_source, shaken=shaken)
         out = self.run(self.given.repeated(len(queries)), nudge)
         if not out.requires_grad or not nudge.places:
             return None
         generator = torch.Generator().manual_seed(1)
         direction = torch.randn(out.shape[-1], generator=generator, dtype=torch.float64)
-        if jitter:
+        if jitter:  # a gradient grows with its direction, and what rounding leaves is rounded anew
             noise = torch.Generator().manual_seed(100 + seed)
-            direction = direction * (
-                1 + jitter * torch.randn(out.shape[-1], generator=noise, dtype=torch.float64)
-            )
+            jittered = torch.randn(out.shape[-1], generator=noise, dtype=torch.float64)
+            direction = direction * (1 + 0.0837 * seed) * (1 + jitter * jittered)
         rows = [self.row + i * self.given.batch for i in range(len(queries))]
         chosen = torch.stack([self._seen(out, i)[query] for i, query in enumerate(queries)])
         found = torch.autograd.grad(

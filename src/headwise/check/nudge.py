@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from headwise.check.given import Given
@@ -28,6 +28,8 @@ class Nudge(TorchFunctionMode):
         seed: of the noise.
         source: whether the encoder's text is meant, not the decoder's.
         place: what is added and gradients are read to, made before the run; None = made in it.
+        shaken: size of a noise on the weights, relative to each: what rounding leaves of them, a kernel's transform
+            for instance, is the same in every run of the same weights.
 
     Attributes:
         places: the tensors that were added, [batch, position, d_model] each; empty where no embedding was seen.
@@ -41,12 +43,14 @@ class Nudge(TorchFunctionMode):
         seed: int = 0,
         source: bool = False,
         place: Float[Tensor, "batch position d_model"] | None = None,
+        shaken: float = 0.0,
     ) -> None:
         super().__init__()
         self.gradient = gradient
         self.places: list[Float[Tensor, "batch position d_model"]] = []
         self._place = place
         self._jitter = jitter
+        self._shaken = shaken
         self._seed = seed
         self._source = source
         self._ids: Tensor | None = None
@@ -70,6 +74,8 @@ class Nudge(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        if self._shaken and getattr(func, "__name__", "") not in ("__get__", "__set__"):
+            args = tuple(self._shaking(x) if isinstance(x, nn.Parameter) else x for x in args)
         out = func(*args, **(kwargs or {}))
         if func is not F.embedding or self._ids is None:
             return out
@@ -77,6 +83,12 @@ class Nudge(TorchFunctionMode):
         if not isinstance(ids, Tensor) or ids.shape != self._ids.shape:
             return out
         return self._moved(out) if torch.equal(ids, self._ids) else out
+
+    def _shaking(self, x: Tensor) -> Tensor:
+        if not x.is_floating_point():
+            return x
+        noise = torch.randn(x.shape, generator=self._generator, dtype=torch.float64)
+        return (x.detach().double() * (1 + self._shaken * noise.to(x.device))).to(x.dtype)
 
     def _moved(self, x: Tensor) -> Tensor:
         if self._jitter:
