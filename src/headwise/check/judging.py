@@ -150,7 +150,9 @@ def _judged(
         if value < least:
             continue  # other rows did it, which is told apart
         if value >= sure or _reproducible(again(query, key)):
-            shown = max(least, min(sure, value))
+            shown = max(
+                least, sure if value >= sure else 1e-3 * value
+            )  # a faint one shows its like
             looked_at = int((forbidden & ~sizes.values.isnan()).sum())
             return Judgement(
                 True,
