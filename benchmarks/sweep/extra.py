@@ -123,6 +123,7 @@ EXTRA: Mapping[str, Mapping[str, Any]] = {
     },
     "smollm3": _OPTIONAL_WINDOW,
     "xmod": {"default_language": "en_XX"},
+    "xlm": {"causal": True},
     "xlstm": {"hidden_size": 64, "embedding_dim": 64, "num_blocks": 2, "qk_dim_factor": 1.0},
     "zamba": {
         "layers_block_type": ["linear_attention", "hybrid", "linear_attention", "hybrid"],
