@@ -4,7 +4,7 @@ Each type is built tiny from its own config (shrink.py), its weights drawn wide,
 A run that was stopped goes on where it was. The table says what every class does in every dimension, and why where
 it is not clean (explained.py); docs/findings.md has the reports.
 
-    python benchmarks/sweep [--only llama,gpt2] [--again] [--seconds 240] [--seed 0]
+    python benchmarks/sweep [--only llama,gpt2] [--dimensions future,cached] [--again] [--seconds 240] [--seed 0]
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
-from one import Row, row_of  # noqa: E402
+from one import Row, renewed, row_of  # noqa: E402
 from shrink import TYPES  # noqa: E402
-from table import about, lines, short  # noqa: E402
+from table import about, done, lines, short  # noqa: E402
 
 from harness import RESULTS, machine, save  # noqa: E402
 
@@ -32,6 +32,7 @@ from harness import RESULTS, machine, save  # noqa: E402
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="types, with commas")
+    parser.add_argument("--dimensions", default="", help="those looked at, with commas")
     parser.add_argument("--again", action="store_true", help="run types that have a row already")
     parser.add_argument("--seconds", type=float, default=240.0, help="of one type at most")
     parser.add_argument("--seed", type=int, default=0)
@@ -42,9 +43,11 @@ def main() -> None:
     name = f"sweep-{transformers.__version__}"
     rows = _rows(RESULTS / f"{name}.json")
     wanted = options.only.split(",") if options.only else list(TYPES)
-    todo = [kind for kind in wanted if options.again or kind not in rows]
+    dimensions = options.dimensions.split(",") if options.dimensions else None
+    todo = [kind for kind in wanted if options.again or not done(rows.get(kind, {}), dimensions)]
     for count, kind in enumerate(todo, 1):
-        rows[kind] = row_of(kind, options.seconds, options.seed)
+        new = row_of(kind, options.seconds, options.seed, dimensions)
+        rows[kind] = renewed(rows.get(kind, {}), new)
         print(f"{count}/{len(todo)} {short(rows[kind])}", flush=True)
         _keep(RESULTS / f"{name}.json", rows)
     held = [rows[kind] for kind in TYPES if kind in rows]

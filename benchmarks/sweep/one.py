@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import time
 import traceback
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -15,33 +16,45 @@ from fields import LENGTH
 from shrink import TYPES, build, kinds_of_layers
 
 from headwise.check.auditing import audit
-from headwise.check.report import Outcome
+from headwise.check.report import DIMENSIONS, Outcome
 
 _KEPT = ("dimension", "case", "verdict", "says", "strength", "floor", "smallest", "module", "kind")
 
 Row = dict[str, Any]
 
 
-def row_of(kind: str, seconds: float, seed: int = 0) -> Row:
+def row_of(
+    kind: str, seconds: float, seed: int = 0, dimensions: Sequence[str] | None = None
+) -> Row:
     """The row of one type: what it was built with and what the audit found, or why there is nothing.
 
     Args:
         kind: a model type of transformers.
         seconds: after which it is given up.
         seed: of the audit.
+        dimensions: names of those that are looked at; None = all.
     """
     start = time.perf_counter()
     row: Row = {"type": kind, "class": TYPES[kind], "built": False, "why": UNBUILT.get(kind, "")}
     if not row["why"]:
-        row |= _apart(kind, seconds, seed)
+        row |= _apart(kind, seconds, seed, dimensions)
     return row | {"seconds": round(time.perf_counter() - start, 1)}
 
 
-def _apart(kind: str, seconds: float, seed: int) -> Row:
+def renewed(old: Row, new: Row) -> Row:
+    """A row with the dimensions that a later run looked at, in place of what it had of them."""
+    fresh = new.get("outcomes", [])
+    looked_at = {outcome["dimension"] for outcome in fresh}
+    kept = [o for o in old.get("outcomes", []) if o["dimension"] not in looked_at]
+    order = sorted([*kept, *fresh], key=lambda o: DIMENSIONS.index(o["dimension"]))
+    return {**old, **new, "outcomes": order} if order else new
+
+
+def _apart(kind: str, seconds: float, seed: int, dimensions: Sequence[str] | None) -> Row:
     """The audit in a process that is ended where it takes too long; what it had found by then is kept."""
     fork = multiprocessing.get_context("fork")
     ours, theirs = fork.Pipe(duplex=False)
-    child = fork.Process(target=_told, args=(kind, seed, theirs))
+    child = fork.Process(target=_told, args=(kind, seed, dimensions, theirs))
     child.start()
     theirs.close()
     found: Row = {}
@@ -66,7 +79,7 @@ def _joined(found: Row, more: Row) -> Row:
     return {**found, **more, "outcomes": outcomes}
 
 
-def _told(kind: str, seed: int, line: Connection) -> None:
+def _told(kind: str, seed: int, dimensions: Sequence[str] | None, line: Connection) -> None:
     """In the child: build, audit, and tell each outcome as it is found."""
 
     def tell(**what: Any) -> None:
@@ -85,6 +98,7 @@ def _told(kind: str, seed: int, line: Connection) -> None:
             length=LENGTH,
             weights="wide",
             seed=seed,
+            dimensions=dimensions,
             seen=lambda outcome: tell(outcomes=[_kept(outcome)]),
         )
     except Exception as error:  # whatever a class raises is what the row says
@@ -93,7 +107,6 @@ def _told(kind: str, seed: int, line: Connection) -> None:
     else:
         tell(
             done=True,
-            clean=found.clean,
             declared=found.declared,
             dtype=found.dtype,
             notes=list(found.notes),

@@ -18,13 +18,20 @@ def short(row: Row) -> str:
     """One line of progress."""
     if not row.get("outcomes"):
         return f"{row['type']}: {row['why']}"
-    told = ", ".join(
-        f"{name} {cell(row, name)}"
-        for name in DIMENSIONS
-        if worst(row, name) not in ("clean", "skipped")
-    )
+    told = ", ".join(f"{name} {cell(row, name)}" for name in unclean(row))
     after = f" ({row['why']})" if row.get("why") else ""
     return f"{row['type']}: {told or 'clean'}{after}, {row['seconds']:g} s, {row.get('dtype')}"
+
+
+def done(row: Row, dimensions: Sequence[str] | None) -> bool:
+    """Whether a row holds all these dimensions (None = all), or says why it never will."""
+    held = {outcome["dimension"] for outcome in row.get("outcomes", [])}
+    return (bool(row) and not row["built"]) or set(dimensions or DIMENSIONS) <= held
+
+
+def unclean(row: Row) -> list[str]:
+    """The dimensions in which it is not clean."""
+    return [name for name in DIMENSIONS if worst(row, name) not in ("clean", "skipped")]
 
 
 def worst(row: Row, dimension: str) -> str:
@@ -48,13 +55,12 @@ def cell(row: Row, dimension: str) -> str:
 def about(rows: Sequence[Row]) -> str:
     """The head of the page, with the counts."""
     run = [row for row in rows if row.get("outcomes")]
-    clean = [row for row in run if row.get("clean")]
-    bad = [row for row in run if not row.get("clean")]
+    bad = [row for row in run if unclean(row)]
     return (
         f"# hw.audit over the causal language models of transformers {transformers.__version__}\n\n"
-        f"{len(rows)} types, {len(run)} built and audited: {len(clean)} clean, {len(bad)} not, each of which is "
-        "explained below. LEAK: an edit moved what it must not. differs: two ways to run that must agree do not. "
-        "?: it could not be told. Empty: it does not apply, or the model cannot be asked."
+        f"{len(rows)} types, {len(run)} built and audited: {len(run) - len(bad)} clean, {len(bad)} not, "
+        "each of which is explained below. LEAK: an edit moved what it must not. differs: two ways to run that must "
+        "agree do not. ?: it could not be told. Empty: it does not apply, or the model cannot be asked."
     )
 
 
