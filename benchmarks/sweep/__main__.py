@@ -40,7 +40,8 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity(logging.CRITICAL)
     torch.set_num_threads(1)
-    name = f"sweep-{transformers.__version__}"
+    release = transformers.__version__
+    name = f"sweep-{release}"
     rows = _rows(RESULTS / f"{name}.json")
     wanted = options.only.split(",") if options.only else list(TYPES)
     dimensions = options.dimensions.split(",") if options.dimensions else None
@@ -51,8 +52,8 @@ def main() -> None:
         print(f"{count}/{len(todo)} {short(rows[kind])}", flush=True)
         _keep(RESULTS / f"{name}.json", rows)
     held = [rows[kind] for kind in TYPES if kind in rows]
-    facts = machine(threads=1) | {"transformers": transformers.__version__}
-    save(name, about(held), held, lines(held), facts)
+    facts = machine(threads=1) | {"transformers": release}
+    save(name, about(held, release), held, lines(held, release), facts)
 
 
 def _rows(path: Path) -> dict[str, Row]:

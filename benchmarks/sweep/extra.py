@@ -24,7 +24,7 @@ _MAMBA: Mapping[str, Any] = {
 }
 _INDEXER: Mapping[str, Any] = {
     "eos_token_id": 2,
-    "indexer_n_heads": 4,
+    "indexer_n_heads": 16,
     "indexer_kv_heads": 1,
     "indexer_head_dim": 8,
     "indexer_budget": 4,

@@ -31,7 +31,7 @@ _NAMES: dict[int, tuple[str, ...]] = {
     16: (
         "moe_intermediate_size shared_expert_intermediate_size shared_experts_intermediate_size",
         "shared_intermediate_size expert_ffn_hidden_size moe_shared_expert_intermediate_size",
-        "router_hidden_size hidden_size_per_layer_input laurel_rank",
+        "router_hidden_size hidden_size_per_layer_input laurel_rank index_n_heads",
     ),
     8: (
         "head_dim swa_head_dim dim_head d_head v_head_dim swa_v_head_dim qk_nope_head_dim",
@@ -46,7 +46,7 @@ _NAMES: dict[int, tuple[str, ...]] = {
     4: (
         "num_attention_heads n_head num_heads attention_heads decoder_attention_heads n_heads",
         "encoder_attention_heads num_encoder_attention_heads num_decoder_attention_heads",
-        "swa_num_attention_heads index_n_heads linear_num_heads linear_num_value_heads",
+        "swa_num_attention_heads linear_num_heads linear_num_value_heads",
         "linear_num_key_heads n_mamba_heads num_query_groups qk_rope_head_dim rotary_dim",
         "num_experts n_routed_experts num_local_experts moe_num_experts zero_expert_num",
         "chunk_size mamba_chunk_size attention_chunk_size conf_attention_chunk_size block_size",

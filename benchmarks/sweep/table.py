@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import transformers
 from explained import explained
 from one import Row
 
@@ -52,19 +51,19 @@ def cell(row: Row, dimension: str) -> str:
     return f"{_SHORT[verdict]}{size}" + (f" ({cases})" if cases else "")
 
 
-def about(rows: Sequence[Row]) -> str:
+def about(rows: Sequence[Row], release: str) -> str:
     """The head of the page, with the counts."""
     run = [row for row in rows if row.get("outcomes")]
     bad = [row for row in run if unclean(row)]
     return (
-        f"# hw.audit over the causal language models of transformers {transformers.__version__}\n\n"
+        f"# hw.audit over the causal language models of transformers {release}\n\n"
         f"{len(rows)} types, {len(run)} built and audited: {len(run) - len(bad)} clean, {len(bad)} not, "
-        "each of which is explained below. LEAK: an edit moved what it must not. differs: two ways to run that must "
-        "agree do not. ?: it could not be told. Empty: it does not apply, or the model cannot be asked."
+        "each of which is explained below. LEAK: an edit moved what it must not. differs: two ways to run "
+        "that must agree do not. ?: it could not be told. Empty: it does not apply, or the model cannot be asked."
     )
 
 
-def lines(rows: Sequence[Row]) -> list[str]:
+def lines(rows: Sequence[Row], release: str) -> list[str]:
     """The table, then why each row that is not clean is not."""
     held = ["| type | class | layers | dtype | " + " | ".join(DIMENSIONS) + " |"]
     held.append("|---" * (4 + len(DIMENSIONS)) + "|")
@@ -81,7 +80,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
         held
         + ["", "What is not clean, and why:", ""]
         + [
-            f"- **{row['type']}**, {name}: {explained(row, name)}"
+            f"- **{row['type']}**, {name}: {explained(row, name, release)}"
             for row in rows
             for name in DIMENSIONS
             if worst(row, name) not in ("clean", "skipped")
