@@ -15,6 +15,27 @@ _KNOWN_DOGE = (
     "(huggingface/transformers#48748)"
 )
 
+_BLT_PADDING = (
+    "bug: the attention mask reaches neither the patcher nor the hashes nor the global transformer"
+)
+_BLT_CACHE = (
+    "bug: BltConfig has no num_hidden_layers, so no cache is built (huggingface/transformers#47916)"
+)
+_CPM_PADDING = (
+    _BOTH_WAYS + "it knows padding by the id 0 on the left, and takes no notice of attention_mask"
+)
+_CPM_STEP = (
+    _BOTH_WAYS
+    + "a step takes the whole text and cuts off what the cache holds, where others take what is new"
+)
+_COMPRESSED = (
+    "bug: its compressors pool padding with the text (huggingface/transformers#45938, open)"
+)
+_MAMBA = {
+    "cached": _BOTH_WAYS + "a step takes no mask; one of the whole text multiplies the token",
+    "chunked": "bug: a piece of several tokens is scanned from a state of zeros (huggingface/transformers#47087)",
+}
+
 WHY: Mapping[str, Mapping[str, str]] = {
     "bamba": {
         "cached": "bug: BambaModel.forward counts positions from 0 whatever the cache holds",
@@ -28,9 +49,12 @@ WHY: Mapping[str, Mapping[str, str]] = {
         "padding": _BOTH_WAYS
         + "it is told of padding by the id 0 on the left, and not by attention_mask",
     },
-    "falcon": {
-        "weights": "bug: with output_attentions under sdpa the boolean mask is added to the scores as 0 and 1",
-    },
+    "falcon": dict.fromkeys(
+        ("future", "weights"),
+        "bug: with output_attentions under sdpa the boolean mask is added to the scores as 0 and 1",
+    ),
+    "falcon_mamba": _MAMBA,
+    "mamba": _MAMBA,
     "prophetnet": {
         "future": "bug: the position scores of the predicting streams are read from other positions",
     },

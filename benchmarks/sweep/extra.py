@@ -35,6 +35,15 @@ _INDEXER: Mapping[str, Any] = {
     "split_ngram_parts": 1,
     "heads_per_ngram": 2,
 }
+_SLIDING_LATENT: Mapping[str, Any] = {
+    "swa_num_attention_heads": 4,
+    "swa_num_key_value_heads": 4,
+    "swa_q_lora_rank": 8,
+    "swa_kv_lora_rank": 8,
+    "swa_head_dim": 12,
+    "swa_qk_nope_head_dim": 8,
+    "swa_v_head_dim": 8,
+}
 _SHARED: Mapping[str, Any] = {
     "layer_types": ["sliding_attention", "full_attention"] * 2,
     "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0],
@@ -81,6 +90,8 @@ EXTRA: Mapping[str, Mapping[str, Any]] = {
         ],
     },
     "dots1": {**_SLIDING, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "dots3_note": _SLIDING_LATENT,
+    "dots3_note_text": _SLIDING_LATENT,
     "falcon_h1": {**_MAMBA, "mamba_d_ssm": 64},
     "gemma3n": {"text_config": _SHARED},
     "gemma3n_text": _SHARED,
