@@ -54,6 +54,10 @@ WHY: Mapping[str, Mapping[str, str]] = {
         "bug: with output_attentions under sdpa the boolean mask is added to the scores as 0 and 1",
     ),
     "falcon_mamba": _MAMBA,
+    "git": dict.fromkeys(
+        ("cached", "chunked"),
+        "bug: a cached step takes it that the cache starts with a picture, and moves the mask by as much",
+    ),
     "mamba": _MAMBA,
     "prophetnet": {
         "future": "bug: the position scores of the predicting streams are read from other positions",
