@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_BOTH_WAYS = "by design: "
+_DESIGN = "by design: "
 _KNOWN_MASK = (
     "bug, mended since: it builds a bidirectional mask whether it is a decoder or not "
     "(huggingface/transformers#48745)"
@@ -22,19 +22,21 @@ _BLT_CACHE = (
     "bug: BltConfig has no num_hidden_layers, so no cache is built (huggingface/transformers#47916)"
 )
 _CPM_PADDING = (
-    _BOTH_WAYS + "it knows padding by the id 0 on the left, and takes no notice of attention_mask"
+    _DESIGN + "it knows padding by the id 0 on the left, and takes no notice of attention_mask"
 )
 _CPM_STEP = (
-    _BOTH_WAYS
+    _DESIGN
     + "a step takes the whole text and cuts off what the cache holds, where others take what is new"
 )
 _COMPRESSED = (
     "bug: its compressors pool padding with the text (huggingface/transformers#45938, open)"
 )
-_MAMBA = {
-    "cached": _BOTH_WAYS + "a step takes no mask; one of the whole text multiplies the token",
-    "chunked": "bug: a piece of several tokens is scanned from a state of zeros (huggingface/transformers#47087)",
-}
+_FROM_ZERO = "bug: a piece of several tokens is scanned from a state of zeros (huggingface/transformers#47087)"
+_MAMBA = {"chunked": _FROM_ZERO}
+_TEMPERATURE = "bug: the temperature of queries counts padding as positions"
+_TIME_STEP = (
+    "bug: a cached step leaves out the floor under time steps (see huggingface/transformers#48989)"
+)
 
 WHY: Mapping[str, Mapping[str, str]] = {
     "bamba": {
@@ -45,8 +47,8 @@ WHY: Mapping[str, Mapping[str, str]] = {
         "padding": "bug: the attention mask reaches neither the patcher nor the hashes nor the global transformer",
     },
     "cpmant": {
-        "future": _BOTH_WAYS + "all it reads is context, which everything sees",
-        "padding": _BOTH_WAYS
+        "future": _DESIGN + "all it reads is context, which everything sees",
+        "padding": _DESIGN
         + "it is told of padding by the id 0 on the left, and not by attention_mask",
     },
     "falcon": dict.fromkeys(
@@ -58,16 +60,19 @@ WHY: Mapping[str, Mapping[str, str]] = {
         ("cached", "chunked"),
         "bug: a cached step takes it that the cache starts with a picture, and moves the mask by as much",
     ),
+    "jamba": {"chunked": _FROM_ZERO},
+    "llama4": {"unpadded": _TEMPERATURE},
+    "llama4_text": {"unpadded": _TEMPERATURE},
     "mamba": _MAMBA,
+    "nemotron_h": {"cached": _TIME_STEP},
     "prophetnet": {
         "future": "bug: the position scores of the predicting streams are read from other positions",
     },
     "reformer": {
-        "future": _BOTH_WAYS
-        + "later tokens move the borders of the chunks that LSH attention cuts",
+        "future": _DESIGN + "later tokens move the borders of the chunks that LSH attention cuts",
     },
     "xlnet": {
-        "future": _BOTH_WAYS + 'attn_type="bi" sees both ways without a perm_mask',
+        "future": _DESIGN + 'attn_type="bi" sees both ways without a perm_mask',
     },
 }
 

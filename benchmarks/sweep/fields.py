@@ -31,13 +31,13 @@ _NAMES: dict[int, tuple[str, ...]] = {
     16: (
         "moe_intermediate_size shared_expert_intermediate_size shared_experts_intermediate_size",
         "shared_intermediate_size expert_ffn_hidden_size moe_shared_expert_intermediate_size",
-        "router_hidden_size hidden_size_per_layer_input laurel_rank index_n_heads",
+        "mamba_head_dim router_hidden_size hidden_size_per_layer_input laurel_rank index_n_heads",
     ),
     8: (
         "head_dim swa_head_dim dim_head d_head v_head_dim swa_v_head_dim qk_nope_head_dim",
         "global_head_dim index_head_dim linear_head_dim linear_key_head_dim linear_value_head_dim",
         "attention_head_size kv_lora_rank q_lora_rank o_lora_rank kv_channels gated_norm_rank",
-        "adapter_rank loop_gate_rank d_rel hc_lowrank",
+        "adapter_rank loop_gate_rank d_rel hc_lowrank ssm_state_size state_size mamba_d_state",
     ),
     WINDOW: (
         "sliding_window window_size sliding_window_size attention_window_size",
@@ -51,7 +51,7 @@ _NAMES: dict[int, tuple[str, ...]] = {
         "num_experts n_routed_experts num_local_experts moe_num_experts zero_expert_num",
         "chunk_size mamba_chunk_size attention_chunk_size conf_attention_chunk_size block_size",
         "index_block_size local_attn_chunk_length lsh_attn_chunk_length patch_size floor_scale",
-        "local_attention",
+        "local_attention mamba_num_heads",
     ),
     3: ("index_topk keep_window_size",),
     2: (
