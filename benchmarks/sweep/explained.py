@@ -32,6 +32,11 @@ _COMPRESSED = (
     "bug: its compressors pool padding with the text (huggingface/transformers#45938, open)"
 )
 _FROM_ZERO = "bug: a piece of several tokens is scanned from a state of zeros (huggingface/transformers#47087)"
+_NO_MASK = "bug: its recurrent blocks take no notice of the mask (huggingface/transformers#31201)"
+_OTHER_POSITIONS = (
+    "bug: the position scores of the predicting streams are read from other positions, which the length "
+    "decides; and a cached step takes no mask"
+)
 _MAMBA = {"chunked": _FROM_ZERO}
 _TEMPERATURE = "bug: the temperature of queries counts padding as positions"
 _TIME_STEP = (
@@ -65,8 +70,15 @@ WHY: Mapping[str, Mapping[str, str]] = {
     "llama4_text": {"unpadded": _TEMPERATURE},
     "mamba": _MAMBA,
     "nemotron_h": {"cached": _TIME_STEP},
+    "phimoe": {"training": _DESIGN + "in train mode its router draws the experts at random"},
     "prophetnet": {
-        "future": "bug: the position scores of the predicting streams are read from other positions",
+        **dict.fromkeys(("future", "cached", "unpadded"), _OTHER_POSITIONS),
+        "chunked": _DESIGN + "it says that a cached step takes one token",
+    },
+    "recurrent_gemma": {
+        "padding": _NO_MASK,
+        "chunked": _FROM_ZERO,
+        "unpadded": _NO_MASK,
     },
     "reformer": {
         "future": _DESIGN + "later tokens move the borders of the chunks that LSH attention cuts",
