@@ -33,6 +33,12 @@ _COMPRESSED = (
 )
 _FROM_ZERO = "bug: a piece of several tokens is scanned from a state of zeros (huggingface/transformers#47087)"
 _NO_MASK = "bug: its recurrent blocks take no notice of the mask (huggingface/transformers#31201)"
+_REFORMER_POSITIONS = "bug: given position ids it cannot pad them as it pads a text to its chunks"
+_REFORMER_LENGTH = _DESIGN + "in train mode it takes only texts as long as axial_pos_shape says"
+_REFORMER_CACHE = (
+    "bug: a cached step after more than a chunk raises in _hash_vectors, in generate too"
+)
+_RWKV_MASK = _DESIGN + "it has no mask: it says that attention_mask is unused"
 _OTHER_POSITIONS = (
     "bug: the position scores of the predicting streams are read from other positions, which the length "
     "decides; and a cached step takes no mask"
@@ -82,6 +88,14 @@ WHY: Mapping[str, Mapping[str, str]] = {
     },
     "reformer": {
         "future": _DESIGN + "later tokens move the borders of the chunks that LSH attention cuts",
+        **dict.fromkeys(("padding", "documents", "unpadded", "weights"), _REFORMER_POSITIONS),
+        **dict.fromkeys(("rows", "training"), _REFORMER_LENGTH),
+        **dict.fromkeys(("cached", "chunked"), _REFORMER_CACHE),
+    },
+    "rwkv": {
+        "padding": _RWKV_MASK,
+        "cached": "bug: a step of a batch mixes its rows",
+        "unpadded": _RWKV_MASK,
     },
     "xlnet": {
         "future": _DESIGN + 'attn_type="bi" sees both ways without a perm_mask',
