@@ -24,7 +24,7 @@ _BLT_CACHE = (
 _CPM_PADDING = (
     _DESIGN + "it knows padding by the id 0 on the left, and takes no notice of attention_mask"
 )
-_CPM_STEP = (
+_WHOLE = (
     _DESIGN
     + "a step takes the whole text and cuts off what the cache holds, where others take what is new"
 )
@@ -38,6 +38,7 @@ _REFORMER_LENGTH = _DESIGN + "in train mode it takes only texts as long as axial
 _REFORMER_CACHE = (
     "bug: a cached step after more than a chunk raises in _hash_vectors, in generate too"
 )
+_XLM_PADDING = "bug: where it is causal the mask of padding is not joined to the causal one"
 _RWKV_MASK = _DESIGN + "it has no mask: it says that attention_mask is unused"
 _OTHER_POSITIONS = (
     "bug: the position scores of the predicting streams are read from other positions, which the length "
@@ -97,9 +98,8 @@ WHY: Mapping[str, Mapping[str, str]] = {
         "cached": "bug: a step of a batch mixes its rows",
         "unpadded": _RWKV_MASK,
     },
-    "xlnet": {
-        "future": _DESIGN + 'attn_type="bi" sees both ways without a perm_mask',
-    },
+    "xlm": {"cached": _WHOLE, "chunked": _WHOLE, "unpadded": _XLM_PADDING},
+    "xlstm": dict.fromkeys(("padding", "unpadded"), _DESIGN + "its forward takes no mask"),
 }
 
 
