@@ -98,6 +98,8 @@ WHY: Mapping[str, Mapping[str, str]] = {
         "cached": "bug: a step of a batch mixes its rows",
         "unpadded": _RWKV_MASK,
     },
+    "zamba": {"chunked": _FROM_ZERO},
+    "zamba2": {"cached": _TIME_STEP},
     "xlm": {"cached": _WHOLE, "chunked": _WHOLE, "unpadded": _XLM_PADDING},
     "xlstm": dict.fromkeys(("padding", "unpadded"), _DESIGN + "its forward takes no mask"),
 }
