@@ -56,13 +56,20 @@ WHY: Mapping[str, Mapping[str, str]] = {
         "chunked": "the same",
     },
     "blt": {
-        "padding": "bug: the attention mask reaches neither the patcher nor the hashes nor the global transformer",
+        "padding": _BLT_PADDING,
+        "cached": _BLT_CACHE,
+        "chunked": _BLT_CACHE,
+        "unpadded": _BLT_PADDING,
+        "weights": _BLT_PADDING + "; at padding eager attention and sdpa differ, as they may",
     },
     "cpmant": {
         "future": _DESIGN + "all it reads is context, which everything sees",
-        "padding": _DESIGN
-        + "it is told of padding by the id 0 on the left, and not by attention_mask",
+        "padding": _CPM_PADDING,
+        "cached": _WHOLE,
+        "chunked": _WHOLE,
+        "unpadded": _CPM_PADDING,
     },
+    "deepseek_v4": dict.fromkeys(("padding", "cached", "unpadded"), _COMPRESSED),
     "falcon": dict.fromkeys(
         ("future", "weights"),
         "bug: with output_attentions under sdpa the boolean mask is added to the scores as 0 and 1",
@@ -76,6 +83,14 @@ WHY: Mapping[str, Mapping[str, str]] = {
     "llama4": {"unpadded": _TEMPERATURE},
     "llama4_text": {"unpadded": _TEMPERATURE},
     "mamba": _MAMBA,
+    "minimax_m3_vl_text": dict.fromkeys(
+        ("padding", "cached", "chunked", "unpadded", "weights"),
+        "a limit that its code states: blocks of keys are counted from the start of the row, padding or not",
+    ),
+    "moshi": dict.fromkeys(
+        ("future", "cached", "chunked"),
+        "bug: its cache keeps sliding_window positions, and its mask knows of no window",
+    ),
     "nemotron_h": {"cached": _TIME_STEP},
     "phimoe": {"training": _DESIGN + "in train mode its router draws the experts at random"},
     "prophetnet": {
@@ -112,6 +127,10 @@ WHY_THEN: Mapping[str, Mapping[str, Mapping[str, str]]] = {
             for kind in ("roformer", "big_bird", "rembert", "megatron-bert")
         },
         "doge": {"future": _KNOWN_DOGE},
+        "moshi": {
+            "future": "bug, mended since: without an attention mask it builds no causal one, which eager "
+            "attention then lacks; and its mask knows of no window, as it does still"
+        },
     },
 }
 
