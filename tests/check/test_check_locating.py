@@ -107,6 +107,22 @@ def test_a_hook_that_changes_what_a_module_reads_is_its_part():
     assert future_entry(model) == Entry("transformer.h.2.mlp", "GPT2MLP")
 
 
+def test_a_part_that_gives_no_channels_is_passed_over():
+    class NoChannels(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x[..., :0]
+
+    def call_it(part: nn.Module, args: tuple[Tensor, ...]) -> None:
+        part.get_submodule("empty")(args[0])
+
+    model = ours()
+    attention = model.get_submodule("blocks.1.attention")
+    attention.register_module("empty", NoChannels())
+    attention.register_forward_pre_hook(call_it)
+    attention.register_forward_hook(lambda _, args, out: blend(out))
+    assert future_entry(model) == Entry("blocks.1.attention", "MultiHeadAttention")
+
+
 def test_a_hook_that_changes_what_a_module_gives_is_its_part():
     model = tiny("gpt2")
     model.get_submodule("transformer.h.2.mlp").register_forward_hook(

@@ -159,7 +159,7 @@ def _differs(x: Tensor, y: Tensor, at: Tensor, side: Side, tolerance: float) -> 
     at = at.to(x.device)
     mine, theirs = _picked(x, at, side), _picked(y.to(x.device), at, side)
     apart = (mine != theirs) & ~(mine.isnan() & theirs.isnan())
-    if tolerance == 0.0 or not x.is_floating_point():
+    if tolerance == 0.0 or not x.is_floating_point() or not apart.any():
         return bool(apart.any())
     sizes = _sizes(x)[(..., *[None] * (x.dim() - 2))].expand(*x.shape[:-1], 1)
     least = tolerance * _picked(sizes, at, side)
