@@ -33,7 +33,7 @@ from headwise.names import ConfigError, ModelError
 
 __all__ = ["audit"]
 
-Check = Callable[[Plan], list[Outcome]]
+Check = Callable[[Plan], Iterable[Outcome]]
 
 CHECKS: Mapping[str, Check] = {
     "future": check_future,
@@ -53,7 +53,10 @@ CHECKS: Mapping[str, Check] = {
 }
 
 _SMALL = 20_000_000
-"""Parameters up to which every position is edited."""
+"""Parameters up to which a quick look tries every cut, and edits are tried with several draws."""
+
+_EVERY = 300_000_000
+"""Parameters up to which every position is edited by itself."""
 
 _MOST_DOUBLE = 50_000_000
 """Parameters up to which a model is copied into float64 unasked: a larger one takes long there."""
@@ -110,6 +113,9 @@ def audit(
     subject, coarse, notes = _prepared(first, put_in, dtype, wide=weights == "wide")
     declared = _declared(subject, mask, put_in.given.length, layers)
     plan = _plan(subject, coarse, put_in, declared, draws, seed)
+    plan = replace(plan, subject=plan.subject.lively(plan.given, plan.two_rows(1).row(1)))
+    if inputs is None and mask is None and "source" not in subject.takes:
+        plan = replace(plan, longer=_longer(plan))
     outcomes: list[Outcome] = []
     for name in asked:
         for outcome in CHECKS[name](plan):
@@ -169,7 +175,7 @@ def _prepared(
     try:
         finer = prepared(own, double, wide=False)
         out = finer.run(put_in.given)
-        why = "" if bool(out.isfinite().all()) else "its output is not finite there"
+        why = "its output is NaN there" if bool(out.isnan().any()) else ""
     except Exception as error:  # what a model written for float32 raises in float64
         lines = str(error).strip().splitlines() or [type(error).__name__]
         why = lines[0]
@@ -203,6 +209,19 @@ def _declared(
     return declared_by(mask, length, layers or layers_of(subject))
 
 
+def _longer(plan: Plan) -> Plan | None:
+    """The same for a multiple of 32 positions (what fits into chunks may go other ways), None where that cannot be read."""
+    length = 32 * (plan.length // 32 + 1)
+    given = replace(plan.given, text=plan.draws_from.draw(1, length, salt=41).to(plan.given.text))
+    try:
+        plan.subject.run(given)
+    except Exception:  # beyond what it reads
+        return None
+    allowed = declared_of(plan.subject, length).allowed
+    some = spread(tuple(range(length)), 8)
+    return replace(plan, given=given, allowed=allowed, opens=None, keys=some, queries=some)
+
+
 def _plan(
     subject: Subject,
     coarse: Subject | None,
@@ -212,8 +231,10 @@ def _plan(
     seed: int,
 ) -> Plan:
     module = subject.module
-    small = module is None or sum(p.numel() for p in module.parameters()) <= _SMALL
+    size = 0 if module is None else sum(p.numel() for p in module.parameters())
+    small = size <= _SMALL
     every = tuple(range(put_in.given.length))
+    every = every if size <= _EVERY else spread(every, 8)
     return Plan(
         subject,
         coarse,
@@ -223,9 +244,9 @@ def _plan(
         declared.allowed,
         declared.windows,
         declared.opens,
-        every if small else spread(every, 8),
-        every if small else spread(every, 6),
-        len(every) if small else 4,
+        every,
+        every,
+        put_in.given.length if small else 4,
         draws if small else 1,
         seed,
     )

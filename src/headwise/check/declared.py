@@ -45,6 +45,8 @@ def declared_of(subject: Subject, length: int) -> Declared:
     allowed = torch.ones(length, length).tril().bool()
     windows = _windows(subject)
     words = "causal, and the windows of its config" if windows else "causal"
+    if not subject.signature.foreign and not isinstance(subject.module, Decoder):
+        words = "causal, as nothing says otherwise"
     return Declared(allowed, words, windows=tuple(windows))
 
 

@@ -9,7 +9,10 @@ import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
-__all__ = ["Given", "Source", "positions_of"]
+__all__ = ["COPIED", "Given", "Source", "positions_of"]
+
+COPIED = -1
+"""The number of the draw that copies another position."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +100,13 @@ class Source:
         return self.ids[order.repeat(times)[:wanted]].view(rows, length)
 
     def another(self, text: Tensor, *, salt: int) -> Tensor:
-        """For each position of a row [position(, d_model)] a value that it is replaced by, found nowhere in it."""
+        """For each position of a row [position(, d_model)] a value that it is replaced by, found nowhere in it.
+
+        With salt=COPIED it is one that stands at another position of the row.
+        """
         length = text.shape[0]
+        if salt == COPIED:
+            return text.roll(-(length // 3 + 1), 0)
         drawn = self.draw(1, length + text.numel(), salt=salt + 7)[0]
         if self.ids is None:
             return 2 * drawn[:length].to(text)

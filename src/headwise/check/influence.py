@@ -57,6 +57,7 @@ class Bench:
         row: which row is edited.
         looked: which rows' outputs are looked at, one after the other; None = the edited row's.
         of_source: whether the encoder's text is edited, not the decoder's.
+        fine: how the dtype of the run rounds, relative.
         together: so many rows run at once; as many as the input has = each edit runs alone.
     """
 
@@ -66,13 +67,14 @@ class Bench:
     row: int = 0
     looked: tuple[int, ...] | None = None
     of_source: bool = False
+    fine: float = torch.finfo(torch.float64).eps
     together: int = _TOGETHER
     _plain_runs: dict[int, Tensor] = field(default_factory=dict, init=False)
 
     @cached_property
     def noise(self) -> Noise:
         """How far rounding moves this input."""
-        return noise_of(self._plain)
+        return noise_of(self._plain, self.fine)
 
     def _plain(self, nudge: Nudge | None) -> Float[Tensor, "1 query channel"]:
         return self._seen(self.run(self.given, nudge), 0)[None]
@@ -107,19 +109,16 @@ class Bench:
         assert text is not None
         return text[self.row]
 
-    def edits(self, keys: Sequence[int], draws: int, *, alone: bool = False) -> Sizes:
+    def edits(self, keys: Sequence[int], draws: Sequence[int]) -> Sizes:
         """The largest change of each query's output by an edit at each key, over several draws.
 
         Args:
             keys: positions to edit.
-            draws: how many replacements each is tried with.
-            alone: one edit in a run, so that rows that see one another cannot mislead.
+            draws: the numbers of the replacements that each is tried with.
         """
         sizes = torch.full((self.queries, self.base.shape[0]), torch.nan, dtype=torch.float64)
-        todo = [(key, draw) for draw in range(draws) for key in keys]
-        step = 1 if alone else max(1, self.together // self.given.batch)
-        for at in range(0, len(todo), step):
-            some = todo[at : at + step]
+        todo = [(key, draw) for draw in draws for key in keys]
+        for some in self._in_turns(todo):
             for (key, _), change in zip(some, self._changes(some), strict=True):
                 size = change.abs().amax(-1)
                 sizes[:, key] = torch.maximum(sizes[:, key].nan_to_num(0.0), size)
@@ -129,24 +128,31 @@ class Bench:
     def change(
         self, key: int, draw: int, nudge: Nudge | None = None
     ) -> Float[Tensor, "query channel"]:
-        """The change of all outputs by one edit."""
-        return self._changes([(key, draw)], nudge)[0]
+        """The change of all outputs by one edit, in a batch of as many rows as edits run in, no other edited."""
+        return self._changes([(key, draw), *[None] * (self.copies - 1)], nudge)[0]
 
-    def strongest(self, query: int, key: int, draws: int) -> int:
+    def strongest(self, query: int, key: int, draws: Sequence[int]) -> int:
         """The draw of an edit at a key that moves a query most."""
-        sizes = [float(self.change(key, draw)[query].abs().max()) for draw in range(draws)]
-        return max(range(draws), key=sizes.__getitem__)
+        return max(draws, key=lambda draw: float(self.change(key, draw)[query].abs().max()))
 
-    def edited(self, edits: Sequence[tuple[int, int]]) -> Given:
-        """The rows of the input once for each edit (key, draw), each with its edit."""
+    @property
+    def copies(self) -> int:
+        """How many edits run together."""
+        return max(1, self.together // self.given.batch)
+
+    def edited(self, edits: Sequence[tuple[int, int] | None]) -> Given:
+        """The rows of the input once for each edit (key, draw), each with its edit; None leaves them."""
         given = self.given.repeated(len(edits))
-        for i, (key, draw) in enumerate(edits):
+        for i, edit in enumerate(edits):
+            if edit is None:
+                continue
+            key, draw = edit
             value = self.source.another(self.base, salt=draw)[key]
             given = given.edited(i * self.given.batch + self.row, key, value, source=self.of_source)
         return given
 
     def _changes(
-        self, edits: Sequence[tuple[int, int]], nudge: Nudge | None = None
+        self, edits: Sequence[tuple[int, int] | None], nudge: Nudge | None = None
     ) -> list[Float[Tensor, "query channel"]]:
         """The change by each edit, against a run of the same shape without any."""
         plain = self._unedited(len(edits), nudge)
@@ -201,51 +207,56 @@ class Bench:
 
     def _in_turns(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
         """So many as run together."""
-        step = max(1, self.together // self.given.batch)
-        return (items[at : at + step] for at in range(0, len(items), step))
+        return (items[at : at + self.copies] for at in range(0, len(items), self.copies))
 
     def _directions(self, out: Tensor) -> Float[Tensor, "query channel"]:
         generator = torch.Generator().manual_seed(3)
         shape = (self.queries, out.shape[-1])
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-    def gradients(self, queries: Sequence[int], *, alone: bool = False) -> Sizes | None:
+    def gradients(self, queries: Sequence[int]) -> Sizes | None:
         """The size of the gradient of each query's output to each position; None where none can be taken."""
         sizes = torch.full((self.queries, self.base.shape[0]), torch.nan, dtype=torch.float64)
-        step = 1 if alone else max(1, self.together // self.given.batch)
-        for at in range(0, len(queries), step):
-            found = self._gradients(list(queries[at : at + step]))
+        for some in self._in_turns(list(queries)):
+            found = self._gradients(some)
             if found is None:
                 return None
-            for query, gradient in zip(queries[at : at + step], found, strict=True):
+            for query, gradient in zip(some, found, strict=True):
                 sizes[query] = gradient.norm(dim=-1)
         return Sizes(sizes, "gradient")
 
-    def gradient(self, query: int, seed: int, jitter: float) -> Float[Tensor, "key channel"] | None:
-        """The gradient of one query's output, under a jitter."""
-        found = self._gradients([query], seed, jitter)
+    def gradient(
+        self, query: int, seed: int = 0, jitter: float = 0.0
+    ) -> Float[Tensor, "key channel"] | None:
+        """The gradient of one query's output, in a batch of as many rows as run together, under a jitter."""
+        found = self._gradients([query, *[None] * (self.copies - 1)], seed, jitter)
         return None if found is None else found[0]
 
     def _gradients(
-        self, queries: list[int], seed: int = 0, jitter: float = 0.0
+        self, queries: Sequence[int | None], seed: int = 0, jitter: float = 0.0
     ) -> list[Float[Tensor, "key channel"]] | None:
         shaken = min(_SHAKEN * jitter, 1e-3)
         nudge = Nudge(jitter, gradient=True, seed=seed, source=self.of_source, shaken=shaken)
         out = self.run(self.given.repeated(len(queries)), nudge)
         if not out.requires_grad or not nudge.places:
             return None
-        generator = torch.Generator().manual_seed(1)
-        direction = torch.randn(out.shape[-1], generator=generator, dtype=torch.float64)
-        if jitter:  # a gradient grows with its direction, and what rounding leaves is rounded anew
-            noise = torch.Generator().manual_seed(100 + seed)
-            jittered = torch.randn(out.shape[-1], generator=noise, dtype=torch.float64)
-            direction = direction * (1 + 0.0837 * seed) * (1 + jitter * jittered)
-        rows = [self.row + i * self.given.batch for i in range(len(queries))]
-        chosen = torch.stack([self._seen(out, i)[query] for i, query in enumerate(queries)])
-        found = torch.autograd.grad(
-            (chosen @ direction.to(out.device)).sum(), nudge.places, allow_unused=True
-        )
+        direction = _direction(out.shape[-1], seed, jitter).to(out.device)
+        chosen = [self._seen(out, i)[q] for i, q in enumerate(queries) if q is not None]
+        total = (torch.stack(chosen) @ direction).sum()
+        found = torch.autograd.grad(total, nudge.places, allow_unused=True)
         held = [g for g in found if g is not None]
         if not held:
             return None
+        rows = [self.row + i * self.given.batch for i in range(len(queries))]
         return [torch.cat([g[row].double() for g in held], dim=-1).cpu() for row in rows]
+
+
+def _direction(channels: int, seed: int, jitter: float) -> Float[Tensor, " channel"]:
+    """A random direction; jittered, also in its size, so that what rounding leaves is rounded anew."""
+    generator = torch.Generator().manual_seed(1)
+    direction = torch.randn(channels, generator=generator, dtype=torch.float64)
+    if not jitter:
+        return direction
+    noise = torch.Generator().manual_seed(100 + seed)
+    jittered = torch.randn(channels, generator=noise, dtype=torch.float64)
+    return direction * (1 + 0.0837 * seed) * (1 + jitter * jittered)

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from headwise.check.given import COPIED
 from headwise.check.influence import Bench, Sizes
 from headwise.check.nudge import Nudge
 
@@ -81,49 +81,89 @@ def judge(
     noise = bench.noise
     if not math.isfinite(noise.scale) or not math.isfinite(noise.floor):
         return Judgement(False, why="the output holds NaN or infinity")
-    edited = bench.edits(keys, draws)
+    edited = bench.edits(keys, range(draws))
     if bool(edited.values.isinf().any()):
         return Judgement(False, why="an edit makes the output NaN or infinite")
     still = _still(edited, control, keys, noise.floor)
     if still:
         return Judgement(False, why=still)
-    by_edit = _judged(
+    by_edit = _by_edits(bench, edited, forbidden, control, range(draws), noise.sure)
+    if by_edit.leak:
+        return by_edit
+    by_gradient = _by_gradients(bench, forbidden, control, queries)
+    if by_gradient is not None and by_gradient.leak:
+        return by_gradient
+    if draws < 2:
+        return by_edit
+    copied = bench.edits(
+        keys, [COPIED]
+    )  # a token that the text holds already: what asks whether two are equal
+    by_copy = _by_edits(bench, copied, forbidden, control, [COPIED], math.inf)
+    return by_copy if by_copy.leak else by_edit
+
+
+def _by_edits(
+    bench: Bench,
+    edited: Sizes,
+    forbidden: Bool[Tensor, "query key"],
+    control: Bool[Tensor, "query key"],
+    draws: Sequence[int],
+    sure: float,
+) -> Judgement:
+    noise = bench.noise
+
+    def alone(query: int, key: int) -> float:
+        return max(float(bench.change(key, draw)[query].abs().max()) for draw in draws)
+
+    def again(query: int, key: int) -> list[Tensor]:
+        draw = bench.strongest(query, key, draws)
+        changes = [bench.change(key, draw, Nudge(noise.eps, seed=seed)) for seed in _SEEDS]
+        return [change[forbidden[:, key]].double().cpu().flatten() for change in changes]
+
+    return _judged(
         edited,
         forbidden,
         control,
         least=noise.least,
         floor=noise.floor,
-        sure=noise.sure,
-        alone=lambda q, k: bench.edits([k], draws, alone=True),
-        again=lambda q, k: [_change(bench, k, draws, s, q) for s in _SEEDS],
+        sure=sure,
+        alone=alone,
+        again=again,
     )
+
+
+def _by_gradients(
+    bench: Bench,
+    forbidden: Bool[Tensor, "query key"],
+    control: Bool[Tensor, "query key"],
+    queries: Sequence[int],
+) -> Judgement | None:
+    """None where gradients say nothing: they are infinite, or reach nothing (ids that go in as one-hot rows)."""
     gradients = bench.gradients(queries)
-    if by_edit.leak or gradients is None:
-        return by_edit
-    most = gradients.at(control)
-    eps = noise.eps
-    if not math.isfinite(float(gradients.values.nan_to_num(0.0).sum())) or most == 0.0:
-        return by_edit  # gradients that are infinite, or that reach nothing (the ids go in as one-hot rows)
-    by_gradient = _judged(
+    most = 0.0 if gradients is None else gradients.at(control)
+    if gradients is None or not most > 0.0:
+        return None
+    if not bool(gradients.values.nan_to_num(0.0).isfinite().all()):
+        return None
+    eps = bench.noise.eps
+
+    def alone(query: int, key: int) -> float:
+        gradient = bench.gradient(query)
+        return 0.0 if gradient is None else float(gradient[key].norm())
+
+    def again(query: int, key: int) -> list[Tensor]:
+        found = (bench.gradient(query, seed, eps) for seed in _SEEDS)
+        return [gradient[forbidden[query]].flatten() for gradient in found if gradient is not None]
+
+    return _judged(
         gradients,
         forbidden,
         control,
         least=_NOTHING,
         floor=eps * most,
         sure=1e3 * eps * most,
-        alone=lambda q, k: bench.gradients([q], alone=True),
-        again=lambda q, k: [_at(bench.gradient(q, s, eps), k) for s in _SEEDS],
-    )
-    if by_gradient.leak:
-        return by_gradient
-    finest = min(by_edit.smallest, torch.finfo(torch.float64).eps)
-    return Judgement(
-        True,
-        strength=by_edit.strength,
-        floor=by_edit.floor,
-        smallest=finest,
-        by=by_edit.by,
-        measured=by_edit.measured,
+        alone=alone,
+        again=again,
     )
 
 
@@ -135,7 +175,7 @@ def _judged(
     least: float,
     floor: float,
     sure: float,
-    alone: Callable[[int, int], Sizes | None],
+    alone: Callable[[int, int], float],
     again: Callable[[int, int], list[Tensor]],
 ) -> Judgement:
     most = sizes.at(control)
@@ -145,8 +185,7 @@ def _judged(
     )
     candidates = sizes.values.where(forbidden & ~sizes.values.isnan(), 0.0)
     for query, key in _strongest(candidates, least)[:3]:
-        single = alone(query, key)
-        value = 0.0 if single is None else float(single.values[query, key])
+        value = alone(query, key)
         if value < least:
             continue  # other rows did it, which is told apart
         if value >= sure or _reproducible(again(query, key)):
@@ -187,20 +226,9 @@ def _strongest(sizes: Float[Tensor, "query key"], least: float) -> list[tuple[in
 
 def _reproducible(vectors: Sequence[Tensor]) -> bool:
     """Whether all point the same way, in more numbers than agree by chance."""
-    if any(int((v != 0).sum()) < min(_FEW, v.numel()) for v in vectors):
+    if any(int((v != 0).sum()) < _FEW for v in vectors):
         return False
     units = [v / v.abs().max() for v in vectors]
     units = [v / v.norm() for v in units]
     pairs = [(a, b) for i, a in enumerate(units) for b in units[i + 1 :]]
-    return all(float(a @ b) >= _ALIKE for a, b in pairs)
-
-
-def _change(bench: Bench, key: int, draws: int, seed: int, query: int) -> Tensor:
-    """The change at a query by the draw that moves it most, under a jitter."""
-    draw = bench.strongest(query, key, draws)
-    return bench.change(key, draw, Nudge(bench.noise.eps, seed=seed))[query].double().cpu()
-
-
-def _at(gradient: Tensor | None, key: int) -> Tensor:
-    assert gradient is not None
-    return gradient[key]
+    return bool(pairs) and all(float(a @ b) >= _ALIKE for a, b in pairs)

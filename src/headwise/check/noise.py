@@ -33,12 +33,14 @@ class Noise:
     """What moves an output without a cause, in its own units.
 
     Attributes:
+        fine: of the arithmetic that the run is in, relative.
         eps: of the coarsest arithmetic inside, relative.
         scale: the largest output.
         jittered: what a jitter of that size moves.
         rerun: what a second run moves: 0 where a model is deterministic.
     """
 
+    fine: float
     eps: float
     scale: float
     jittered: float
@@ -52,7 +54,7 @@ class Noise:
     @property
     def least(self) -> float:
         """The least difference of outputs that is worth a second look."""
-        return max(_ULPS * self.eps * self.scale, 4 * self.rerun)
+        return max(_ULPS * self.fine * self.scale, 4 * self.rerun)
 
     @property
     def sure(self) -> float:
@@ -60,22 +62,23 @@ class Noise:
         return SURE * self.floor
 
 
-def noise_of(run: Runs) -> Noise:
+def noise_of(run: Runs, fine: float) -> Noise:
     """The noise of a run on one input.
 
     Args:
         run: runs the same input, with or without a nudge.
+        fine: how its dtype rounds, relative.
     """
     with Coarsest() as coarsest:
         first = run(None)
     again = run(None)
-    eps = coarsest.eps
+    eps = max(coarsest.eps, fine)
     jittered = run(Nudge(eps, seed=1))
-    return Noise(eps, _largest(first), _largest(jittered - first), _largest(again - first))
+    return Noise(fine, eps, _largest(first), _largest(jittered - first), _largest(again - first))
 
 
 class Coarsest(TorchDispatchMode):
-    """The coarsest floating dtype that what runs within computes in, beside the one it starts from."""
+    """The coarsest dtype that what runs within casts a finer number down to."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -85,18 +88,15 @@ class Coarsest(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        if (
-            isinstance(out, Tensor)
-            and out.is_floating_point()
-            and out.numel() > 1
-            and _floats(args)
-        ):
-            self.eps = max(self.eps, torch.finfo(out.dtype).eps)
+        if _floats(out) and out.numel() > 1:
+            eps = torch.finfo(out.dtype).eps
+            if any(torch.finfo(x.dtype).eps < eps for x in args if _floats(x)):
+                self.eps = max(self.eps, eps)
         return out
 
 
-def _floats(args: tuple[Any, ...]) -> bool:
-    return any(isinstance(x, Tensor) and x.is_floating_point() for x in args)
+def _floats(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.is_floating_point()
 
 
 def _largest(x: Tensor) -> float:

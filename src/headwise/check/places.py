@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,7 +38,7 @@ class Sought:
     query: int
     key: int
     forbidden: Bool[Tensor, "query key"]
-    draws: int
+    draws: Sequence[int]
     by: str
     opens: Int[Tensor, "query key"] | None = None
 
@@ -62,13 +63,16 @@ def _by_edit(bench: Bench, subject: Subject, way: Way, sought: Sought) -> Entry 
     within = _in_encoder(bench, subject, way, edit)
     if within is not None:
         return within
-    still, moved = (_traced(bench, subject, way, e, bench.given.length) for e in (None, edit))
-    for layer, forbidden in _by_layer(sought):
-        at = bench.at(forbidden[:, sought.key])
-        for tolerance in _TOLERANCES:
-            found = entry(still, moved, at, tolerance=tolerance)
-            if found is not None and layer in (None, _layer(found.module)):
-                return found
+    for copies in dict.fromkeys((1, bench.copies)):  # what needs a batch shows in one
+        length = bench.given.length
+        still, moved = (_traced(bench, subject, way, e, length, copies) for e in (None, edit))
+        for layer, forbidden in _by_layer(sought):
+            one = bench.at(forbidden[:, sought.key])
+            at = torch.cat([one, torch.zeros_like(one).repeat(copies - 1, 1)])
+            for tolerance in _TOLERANCES:
+                found = entry(still, moved, at, tolerance=tolerance)
+                if found is not None and layer in (None, _layer(found.module)):
+                    return found
     return None
 
 
@@ -103,17 +107,22 @@ def _layer(path: str) -> int | None:
 
 
 def _traced(
-    bench: Bench, subject: Subject, way: Way, edit: tuple[int, int] | None, length: int
+    bench: Bench,
+    subject: Subject,
+    way: Way,
+    edit: tuple[int, int] | None,
+    length: int,
+    copies: int = 1,
 ) -> Trace:
     copy = subject.fresh()
     assert copy.module is not None
     run = way.runs(copy, fresh=False)
-    given = bench.given if edit is None else bench.edited([edit])
+    given = bench.edited([edit, *[None] * (copies - 1)])
     return trace(copy.module, lambda: run(given, None), length, given.batch)
 
 
 def _by_gradient(bench: Bench, subject: Subject, way: Way, sought: Sought) -> Entry | None:
-    gradient = bench.gradient(sought.query, 0, 0.0)
+    gradient = bench.gradient(sought.query)
     copy = subject.fresh()
     if gradient is None or copy.module is None:
         return None

@@ -47,7 +47,7 @@ class Way:
 def ways(subject: Subject) -> Iterator[Way]:
     """The plain way, then each other in which the model can be run."""
     yield Way()
-    if subject.module is not None and any(True for _ in subject.module.children()):
+    if subject.module is not None and subject.fresh().own:
         yield Way(training=True)
     if "weights" in subject.takes:
         yield Way(weights=True)
@@ -77,6 +77,7 @@ class Plan:
         blocks: of how many blocks of forbidden pairs a quick look looks at most.
         draws: replacements each edit is tried with.
         seed: of what is drawn.
+        longer: the same for a longer text; None where the text was given.
     """
 
     subject: Subject
@@ -92,6 +93,7 @@ class Plan:
     blocks: int
     draws: int
     seed: int
+    longer: Plan | None = None
 
     @property
     def length(self) -> int:

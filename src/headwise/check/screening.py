@@ -69,4 +69,6 @@ def screened(
     zeros = torch.full(control.shape, torch.nan, dtype=torch.float64)
     for block in blocks:
         zeros[block.queries[:, None] & block.keys] = 0.0
-    return Judgement(True, floor=floor / most, smallest=floor / most, by="edit", measured=zeros)
+    return Judgement(
+        True, floor=floor / most, smallest=bench.fine * scale / most, by="edit", measured=zeros
+    )

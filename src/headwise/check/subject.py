@@ -36,6 +36,9 @@ Output = Float[Tensor, "batch position channel"]
 IMPLEMENTATIONS = ("eager", "sdpa")
 """Implementations of attention that any machine has."""
 
+_SMALL = 50_000_000
+"""Parameters up to which a model's own weights are copied, so that one that writes to them changes ours."""
+
 _NAMED = ("logits", "last_hidden_state", "hidden_states", "output", "out", "hidden", "y")
 
 
@@ -52,6 +55,7 @@ class Subject:
         output: what picks the tensor [batch, position, ...] out of what is returned; None = it is found.
         seed: of every run.
         own: whether `called` is a copy of ours, which may be changed.
+        live: the channels of the output that an input can move; None = all.
     """
 
     name: str
@@ -62,11 +66,17 @@ class Subject:
     output: Callable[[Any], Tensor] | None = None
     seed: int = 0
     own: bool = False
+    live: Tensor | None = None
 
     @property
     def module(self) -> nn.Module | None:
         """The module, None for a function that is none."""
         return self.called if isinstance(self.called, nn.Module) else None
+
+    @property
+    def fine(self) -> float:
+        """How its dtype rounds, relative."""
+        return torch.finfo(self.dtype).eps
 
     @property
     def takes(self) -> frozenset[str]:
@@ -180,7 +190,17 @@ class Subject:
                 f"{self.name} returns {list(found.shape)} for {given.batch} x {given.length} positions; "
                 "the audit needs one output for each position: pass output=, which picks it"
             )
-        return found.reshape(given.batch, given.length, -1).double()
+        found = found.reshape(given.batch, given.length, -1).double()
+        return found if self.live is None else found[..., self.live.to(found.device)]
+
+    def lively(self, one: Given, other: Given) -> Subject:
+        """The same without the channels that are alike for two inputs at every position.
+
+        Ids that can never be said have -inf or a huge number for ever, beside which nothing else would be seen.
+        """
+        first, second = self.run(one), self.run(other)
+        live = (first != second).flatten(0, 1).any(0)
+        return self if bool(live.all()) or not bool(live.any()) else replace(self, live=live)
 
     def choose(self, attention: str) -> None:
         """Set the attention implementation of this copy.
@@ -281,9 +301,12 @@ def prepared(subject: Subject, dtype: torch.dtype, *, wide: bool) -> Subject:
     """
     if subject.module is None:
         return replace(subject, dtype=dtype)
-    if dtype == subject.dtype and not wide:
+    alike = dtype == subject.dtype and not wide
+    if alike and (subject.own or sum(p.numel() for p in subject.module.parameters()) > _SMALL):
         return subject
     module = copy_of(subject.module, weights=True)
+    if module is None and alike:
+        return subject
     if module is None:
         raise ModelError(
             f"{subject.name} cannot be copied (copy.deepcopy fails), so its weights and dtype stay as they "

@@ -52,10 +52,11 @@ class Runner:
             with Coarsest() as coarsest:
                 self.run(given, **how)
             self._eps.append(coarsest.eps)
-        least = Noise(self._eps[0], float(out.abs().max()), 0.0, 0.0)
+        fine = self.subject.fine
+        least = Noise(fine, max(self._eps[0], fine), float(out.abs().max()), 0.0, 0.0)
         if apart < least.sure:
             return least
-        return noise_of(lambda nudge: self.run(given, nudge=nudge, **how))
+        return noise_of(lambda nudge: self.run(given, nudge=nudge, **how), fine)
 
     def within(self, call: Callable[[], Any]) -> Any:
         """A call run as all others are."""

@@ -85,7 +85,7 @@ class Pair:
                 return f"the output holds NaN or infinity{which}"
         if not math.isfinite(self.sure):
             return "rounding makes the output NaN or infinite"
-        if self.apart:
+        if self.apart or (self.largest == 0.0 and self.moves > 0.0 and not self.still):
             return ""
         if self.still:
             return self.still

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -15,7 +16,7 @@ from headwise.check.report import Outcome
 __all__ = ["check_memory"]
 
 
-def check_memory(plan: Plan) -> list[Outcome]:
+def check_memory(plan: Plan) -> Iterable[Outcome]:
     """A batch of two sources, one padded: edits under its padding must move no output of the decoder."""
     if "source" not in plan.subject.takes:
         return [skipped("memory", "it has no encoder")]

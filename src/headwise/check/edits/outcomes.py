@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from headwise.check.given import COPIED
 from headwise.check.influence import Bench
 from headwise.check.judging import Judgement, judge
 from headwise.check.locating import Entry
@@ -70,34 +72,53 @@ def examined(
     for subject in (plan.subject, plan.coarse):
         if subject is None:
             continue
-        try:
-            bench = benches(subject)
-            found = None if closely else screened(bench, blocks_of(forbidden, plan.blocks), control)
-            if found is None:
-                found = judge(bench, forbidden, control, keys=keys, queries=queries, draws=draws)
-                if not closely and _nothing(found, forbidden):  # what moved lies between them
-                    every = range(forbidden.shape[1]), range(forbidden.shape[0])
-                    found = judge(bench, forbidden, control, keys=every[0], queries=every[1])
-        except ModelError as error:
-            why = str(error)
-            continue
-        except Exception as error:  # a model raises whatever it meets
-            why = f"the model raised {type(error).__name__}: {_line(error)}"
-            continue
-        if found.told and not found.leak:
-            return _clean(dimension, case, found, forbidden)
-        if found.told:
-            sought = Sought(*found.pairs[0], forbidden, draws, found.by, opens)
-            place = place_of(bench, subject, way, sought)
-            return _leak(dimension, case, found, place, words)
-        why = found.why
+        bench = replace(benches(subject), fine=subject.fine)
+        tried = [bench] if bench.copies == 1 else [bench, replace(bench, together=1)]
+        for one in tried:  # a model that raises on many rows may read one
+            try:
+                found = None
+                if not closely:
+                    found = screened(one, blocks_of(forbidden, plan.blocks), control)
+                if found is None:
+                    found = judge(one, forbidden, control, keys=keys, queries=queries, draws=draws)
+                    if not closely and _nothing(found, forbidden):  # what moved lies between them
+                        every = range(forbidden.shape[1]), range(forbidden.shape[0])
+                        found = judge(one, forbidden, control, keys=every[0], queries=every[1])
+            except ModelError as error:
+                why = str(error)
+                continue
+            except Exception as error:  # a model raises whatever it meets
+                why = f"the model raised {type(error).__name__}: {_line(error)}"
+                continue
+            if found.told and not found.leak:
+                return _clean(dimension, case, found, forbidden, keys)
+            if found.told:
+                numbers = (*range(draws), COPIED)
+                sought = Sought(*found.pairs[0], forbidden, numbers, found.by, opens)
+                place = place_of(one, subject, way, sought)
+                return _leak(dimension, case, found, place, words)
+            why = found.why
+            break
     return unknown(dimension, why, case)
 
 
-def _clean(dimension: str, case: str, found: Judgement, forbidden: Tensor) -> Outcome:
+def _clean(
+    dimension: str, case: str, found: Judgement, forbidden: Tensor, keys: Sequence[int]
+) -> Outcome:
     measured = found.measured
     moved = 0.0 if measured is None else _most(measured, forbidden)
-    says = "nothing moved" if moved == 0.0 else f"at most {moved:.0e} moved, which is rounding"
+    says = "nothing moved"
+    if moved > found.floor:
+        says = f"at most {moved:.0e} moved, and by other rows of the batch or otherwise each time"
+    elif moved > 0.0:
+        says = f"at most {moved:.0e} moved, which is rounding"
+    if len(keys) < forbidden.shape[1] and found.measured is not None:
+        tried = int((~found.measured.isnan()).any(0).sum())
+        says += (
+            f"; {tried} of {forbidden.shape[1]} positions tried"
+            if tried < forbidden.shape[1]
+            else ""
+        )
     return Outcome(
         dimension, case, "clean", says, moved, found.floor, found.smallest, measured=measured
     )

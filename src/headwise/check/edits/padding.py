@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -9,20 +10,27 @@ import torch
 from headwise.check.edits.outcomes import examined, skipped
 from headwise.check.given import Given
 from headwise.check.influence import Bench
-from headwise.check.plan import Plan, Way, spread
+from headwise.check.plan import Plan, Way, spread, ways
 from headwise.check.report import Outcome
 
 __all__ = ["check_padding"]
 
 
-def check_padding(plan: Plan) -> list[Outcome]:
-    """A batch of a full row and a padded one: edits under the padding must move nothing real."""
+def check_padding(plan: Plan) -> Iterator[Outcome]:
+    """A batch of a full row and a padded one: edits under the padding must move nothing real.
+
+    With padding given the mask must still hide what it hides without: edits of later tokens move nothing either.
+    """
     if "padding" not in plan.subject.takes:
-        return [skipped("padding", "it takes no padding mask")]
-    return [_on(plan, side) for side in plan.subject.signature.sides]
+        yield skipped("padding", "it takes no padding mask")
+        return
+    for way in ways(plan.subject):
+        if way in (Way(), Way(training=True)):
+            for side in plan.subject.signature.sides:
+                yield _on(plan, side, way)
 
 
-def _on(plan: Plan, side: str) -> Outcome:
+def _on(plan: Plan, side: str, way: Way) -> Outcome:
     length = plan.length
     pads = max(2, length // 4)
     hidden = (
@@ -36,19 +44,21 @@ def _on(plan: Plan, side: str) -> Outcome:
         None if plan.given.source is None else plan.given.source.repeat_interleave(2, 0),
     )
     real = (~hidden)[:, None]
-    forbidden = real & hidden[None, :]
+    forbidden = real & (hidden[None, :] | ~plan.allowed)
     under = tuple(hidden.nonzero().flatten().tolist())
     plainly = tuple((~hidden).nonzero().flatten().tolist())
     outcome = examined(
         plan,
-        lambda subject: Bench(Way().runs(subject), given, plan.draws_from, row=1),
-        Way(),
+        lambda subject: Bench(way.runs(subject), given, plan.draws_from, row=1),
+        way,
         "padding",
-        side,
+        f"{side}, {way.title}" if way.title else side,
         forbidden=forbidden,
         control=real & ~hidden[None, :] & plan.allowed,
-        keys=(*spread(under, 6), *spread(plainly[:-1], 2)),
+        keys=(*spread(under, 6), *spread(plainly, 6)),
         queries=spread(plainly, 6),
-        words=("position", "the padding at"),
     )
+    if outcome.bad and hidden[outcome.pairs[0][1]]:
+        says = outcome.says.replace("sees position", "sees the padding at", 1)
+        outcome = replace(outcome, says=says)
     return replace(outcome, allowed=plan.allowed & ~forbidden)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 
-from headwise.check.edits.outcomes import all_pairs, examined, skipped
+from headwise.check.edits.outcomes import all_pairs, examined, skipped, unknown
 from headwise.check.given import Given
 from headwise.check.influence import Bench
 from headwise.check.plan import Plan, Way, ways
@@ -15,47 +17,87 @@ from headwise.check.report import Outcome
 __all__ = ["check_rows"]
 
 
-def check_rows(plan: Plan) -> list[Outcome]:
-    """A batch of two rows: edits in one must move nothing in the other, in eval and in train mode."""
+_ROWS = 4
+
+
+def check_rows(plan: Plan) -> Iterator[Outcome]:
+    """A batch of four rows: edits in one must move nothing in the others, in eval and in train mode.
+
+    And nothing that one call read may come into the next.
+    """
     text, source = plan.given.text, plan.given.source
-    other = plan.draws_from.draw(1, plan.length, salt=5).to(text)
+    others = plan.draws_from.draw(_ROWS - 1, plan.length, salt=5).to(text)
     given = Given(
-        torch.cat([text, other]),
-        source=None if source is None else source.repeat_interleave(2, 0),
+        torch.cat([text, others]),
+        source=None if source is None else source.repeat_interleave(_ROWS, 0),
     )
-    modes = [way for way in ways(plan.subject) if way in (Way(), Way(training=True))]
     try:
-        out = plan.subject.run(given)
+        plan.subject.run(given)
     except Exception as error:  # a function that reads one row alone
-        return [skipped("rows", f"it does not take two rows: {type(error).__name__}")]
-    assert out.shape[0] == 2
-    return [_both(plan, given, way) for way in modes]
+        yield skipped("rows", f"it does not take several rows: {type(error).__name__}")
+        return
+    for way in ways(plan.subject):
+        if way in (Way(), Way(training=True)):
+            yield _both(plan, given, way)
+    if plan.subject.module is not None and plan.subject.fresh().own:
+        yield _calls(plan)
 
 
 def _both(plan: Plan, given: Given, way: Way) -> Outcome:
-    """Edits in the second row, then in the first: a state that is carried on goes one way alone."""
-    backwards = _in(plan, given, way, row=1)
+    """Edits in the last row, then in the first: a state that is carried on goes one way alone."""
+    backwards = _in(plan, given, way, row=_ROWS - 1)
     return backwards if backwards.verdict != "clean" else _in(plan, given, way, row=0)
 
 
 def _in(plan: Plan, given: Given, way: Way, row: int) -> Outcome:
-    """Rows as if they were one: outputs are those of the other row, then of the edited one, where all keys are."""
+    """Rows as if they were one: outputs are those of the other rows, then of the edited one, where all keys are."""
     length = plan.length
-    looked = (1 - row, row)
-    first = torch.arange(2 * length) < length
-    forbidden = first[:, None] & all_pairs(2 * length, length)
+    looked = (*(r for r in range(_ROWS) if r != row), row)
+    own = torch.arange(_ROWS * length) >= (_ROWS - 1) * length
     outcome = examined(
         plan,
         lambda subject: Bench(
-            way.runs(subject), given, plan.draws_from, row=row, looked=looked, together=2
+            way.runs(subject), given, plan.draws_from, row=row, looked=looked, together=_ROWS
         ),
         way,
         "rows",
         way.title,
-        forbidden=forbidden,
-        control=torch.cat([torch.zeros_like(plan.allowed), plan.allowed]),
+        forbidden=~own[:, None] & all_pairs(_ROWS * length, length),
+        control=own[:, None] & plan.allowed.repeat(_ROWS, 1),
         keys=plan.few(plan.keys, 6 if way.training else 12),
         queries=plan.few(plan.queries, 4),
-        words=("position", "the other row's position"),
+        words=("position", "another row's position"),
     )
-    return replace(outcome, allowed=None, measured=None)
+    pairs = tuple((query % length, key) for query, key in outcome.pairs)
+    says = outcome.says
+    if pairs:
+        says = says.replace(f"position {outcome.pairs[0][0]} ", f"position {pairs[0][0]} ", 1)
+    return replace(outcome, says=says, pairs=pairs, allowed=None, measured=None)
+
+
+def _calls(plan: Plan) -> Outcome:
+    """The same input twice on one copy, after another was read: what was read before must not come in."""
+    before = [plan.two_rows(number).row(1) for number in (1, 2)]
+    out = []
+    try:
+        for read in before:
+            copy = plan.subject.fresh()
+            copy.call(read)
+            out.append(copy.call(plan.given))
+    except Exception as error:  # a model raises whatever it meets
+        return unknown("rows", f"a second call raised {type(error).__name__}", "calls")
+    apart = (out[0] - out[1]).abs().amax(-1)[0]
+    scale = float(out[0].abs().max())
+    strength = float(apart.max()) / scale if scale > 0.0 else float(apart.max())
+    if math.isnan(strength):
+        return unknown("rows", "a second call gives NaN", "calls")
+    if strength <= 8 * plan.subject.fine:
+        return Outcome("rows", "calls", "clean", "nothing moved", strength, 0.0, plan.subject.fine)
+    at = int(apart.argmax())
+    says = (
+        f"what one call read comes into the next: position {at} differs by {strength:.2g} of the output after "
+        "another text"
+    )
+    return Outcome(
+        "rows", "calls", "leak", says, strength, 0.0, plan.subject.fine, pairs=((at, at),)
+    )
