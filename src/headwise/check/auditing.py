@@ -113,7 +113,12 @@ def audit(
     subject, coarse, notes = _prepared(first, put_in, dtype, wide=weights == "wide")
     declared = _declared(subject, mask, put_in.given.length, layers)
     plan = _plan(subject, coarse, put_in, declared, draws, seed)
-    plan = replace(plan, subject=plan.subject.lively(plan.given, plan.two_rows(1).row(1)))
+    texts = plan.given, plan.two_rows(1).row(1)
+    plan = replace(
+        plan,
+        subject=plan.subject.lively(*texts),
+        coarse=plan.coarse and plan.coarse.lively(*texts),
+    )
     if inputs is None and mask is None and "source" not in subject.takes:
         plan = replace(plan, longer=_longer(plan))
     outcomes: list[Outcome] = []
@@ -210,7 +215,7 @@ def _declared(
 
 
 def _longer(plan: Plan) -> Plan | None:
-    """The same for a multiple of 32 positions (what fits into chunks may go other ways), None where that cannot be read."""
+    """The same for a multiple of 32 positions (whole chunks may go other ways), None where it cannot be read."""
     length = 32 * (plan.length // 32 + 1)
     given = replace(plan.given, text=plan.draws_from.draw(1, length, salt=41).to(plan.given.text))
     try:
