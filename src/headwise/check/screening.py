@@ -19,6 +19,9 @@ from headwise.check.noise import Coarsest
 
 __all__ = ["Block", "blocks_of", "screened"]
 
+_FEW = 4
+"""With fewer blocks than this their parts are looked at too."""
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -39,7 +42,15 @@ def blocks_of(forbidden: Bool[Tensor, "query key"], most: int) -> list[Block]:
     picks = rows
     if len(rows) > most:
         picks = [rows[(2 * i + 1) * len(rows) // (2 * most)] for i in range(most)]
-    return [Block(forbidden[:, keys].all(-1), keys) for keys in picks]
+    parts = [part for keys in picks for part in _parts(keys)] if len(picks) < _FEW else []
+    return [Block(forbidden[:, keys].all(-1), keys) for keys in [*picks, *parts]]
+
+
+def _parts(keys: Bool[Tensor, " key"]) -> list[Tensor]:
+    """Every second and every third of these: what goes by counts may come out the same where all are edited."""
+    place = keys.cumsum(0)
+    found = [keys & (place % step == start) for step in (2, 3) for start in range(step)]
+    return [part for part in found if bool(part.any())]
 
 
 def screened(
