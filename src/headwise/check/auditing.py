@@ -250,7 +250,7 @@ def _plan(
         declared.windows,
         declared.opens,
         every,
-        every,
+        every if small else spread(every, 8),
         put_in.given.length if small else 4,
         draws if small else 1,
         seed,
