@@ -9,7 +9,10 @@ import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
-__all__ = ["Given", "Source", "positions_of"]
+__all__ = ["SHORTEST", "Given", "Source", "positions_of"]
+
+SHORTEST = 6
+"""Positions that a text needs for earlier and later ones to be told apart."""
 
 
 @dataclass(frozen=True, eq=False)
