@@ -17,7 +17,7 @@ from headwise.names import ConfigError, HeadwiseError, MaskError, ShapeError
 __all__ = ["dimensions_of", "length_of", "mask_of", "picks", "whole"]
 
 
-def dimensions_of(dimensions: Iterable[str] | None) -> list[str]:
+def dimensions_of(dimensions: Any) -> list[str]:
     """The dimensions asked for, in their order; one name alone is a list of one.
 
     Raises:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.check.advice import advised
@@ -66,7 +67,7 @@ def audit(
     model: Any,
     mask: Mask | str | Sequence[Mask | str] | None = None,
     *,
-    inputs: Tensor | Mapping[str, Any] | Sequence[Any] | None = None,
+    inputs: Tensor | NDArray[Any] | Mapping[str, Any] | Sequence[Any] | None = None,
     length: int | None = None,
     layers: int | None = None,
     dimensions: Iterable[str] | str | None = None,

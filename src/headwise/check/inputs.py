@@ -98,8 +98,7 @@ def taken(
     given, source = named.pop(signature.text, None), _popped(named, signature.source)
     text = None if given is None else _shaped(given)
     real = None if text is None else _real(named, _real_names(signature, "text"), text)
-    rows = 1 if text is None else text.shape[0]
-    length = _length(named) if text is None else text.shape[1]
+    rows, length = _shape(named) if text is None else text.shape[:2]
     left_out = FILLED.difference((*DOCUMENTS, *POSITIONS) if packed else ())
     others = {
         name: _other(x, rows, length, real)
@@ -107,7 +106,7 @@ def taken(
         if name not in left_out and (name in signature.names or signature.open)
     }
     return Taken(
-        None if text is None else _row(text if real is None else text[:, real]),
+        None if text is None else _row(_first_row(text, real)),
         None if source is None else _source(named, signature, source),
         others,
         length if text is None else None,
@@ -180,8 +179,11 @@ def _source(named: Mapping[str, Any], signature: Signature, source: Any) -> Tens
             f"{signature.source} must be a tensor [batch, position, ...], came {_came(source)}"
         )
     real = _real(named, _real_names(signature, "source"), source)
-    row: Tensor = source[:1]
-    return row if real is None else row[:, real]
+    return _first_row(source, real)
+
+
+def _first_row(x: Tensor, real: Tensor | None) -> Tensor:
+    return x[:1] if real is None else x[:1, real]
 
 
 def _other(x: Any, rows: int, length: int | None, real: Tensor | None) -> Any:
@@ -195,11 +197,12 @@ def _other(x: Any, rows: int, length: int | None, real: Tensor | None) -> Any:
     return Row(value, value.shape[1] if along else None)
 
 
-def _length(named: Mapping[str, Any]) -> int | None:
-    """Positions of ids that were given for a text that was not, such as labels."""
+def _shape(named: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Rows and positions of a text that was not given, as ids beside it say, such as labels."""
     ids = [x for x in named.values() if isinstance(x, Tensor) and x.dim() == 2]
-    lengths = {x.shape[1] for x in ids if not x.is_floating_point() and x.shape[1] >= SHORTEST}
-    return lengths.pop() if len(lengths) == 1 else None
+    shapes = {tuple(x.shape) for x in ids if not x.is_floating_point() and x.shape[1] >= SHORTEST}
+    rows, length = shapes.pop() if len(shapes) == 1 else (1, None)
+    return rows, length
 
 
 def _shaped(x: Any) -> Tensor:
