@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from comparing_help import told
 from tiny_models import build
 from torch import Tensor, nn
 
@@ -197,4 +198,4 @@ def test_features_are_drawn_for_an_encoder_of_sound() -> None:
     audit = hw.audit(build("whisper"), dimensions=["future", "rows", "memory", "unpadded"])
     assert not audit.leaks, str(audit)
     assert audit["rows"].verdict == "clean"
-    assert audit["memory"].verdict == "skipped"
+    assert told([audit["memory"]]) == {"": "skipped"}

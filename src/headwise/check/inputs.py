@@ -183,7 +183,8 @@ def _source(named: Mapping[str, Any], signature: Signature, source: Any) -> Tens
 
 
 def _first_row(x: Tensor, real: Tensor | None) -> Tensor:
-    return x[:1] if real is None else x[:1, real]
+    row: Tensor = x[:1]
+    return row if real is None else row[:, real]
 
 
 def _other(x: Any, rows: int, length: int | None, real: Tensor | None) -> Any:
@@ -210,8 +211,9 @@ def _shaped(x: Any) -> Tensor:
     if isinstance(x, Tensor) and x.dtype is not torch.bool and not x.is_complex():
         if x.dim() == (2 if x.is_floating_point() else 1):
             x = x[None]
-        if x.dim() == (3 if x.is_floating_point() else 2) and x.numel():
-            return x if x.is_floating_point() else x.long()
+        text: Tensor = x if x.is_floating_point() else x.long()
+        if text.dim() == (3 if text.is_floating_point() else 2) and text.numel():
+            return text
     raise ShapeError(f"{_NAME}, came {_came(x)}")
 
 
@@ -222,7 +224,7 @@ def _row(x: Any) -> Tensor:
             f"inputs must hold at least {SHORTEST} positions that are not padding, came {text.shape[1]}; "
             "pass a longer text"
         )
-    return text[:1]
+    return _first_row(text, None)
 
 
 def _came(x: Any) -> str:
