@@ -6,29 +6,81 @@ What reads the text is its first argument, but in an encoder-decoder, whose firs
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from headwise.check.given import Given, positions_of
 from headwise.hub.calling import PADDING, TARGET_PADDING
 from headwise.names import ModelError
 
-__all__ = ["Signature", "signature_of"]
+__all__ = ["DOCUMENTS", "FILLED", "HIDING", "POSITIONS", "REAL", "Signature", "signature_of"]
 
-_TARGET = ("decoder_input_ids", "target_ids", "tgt_ids", "tgt", "target", "targets")
-_SOURCE = ("source_ids", "src_ids", "src", "source", "encoder_input_ids")
+_TARGET = (
+    "decoder_input_ids",
+    "prev_output_tokens",
+    "target_ids",
+    "tgt_ids",
+    "tgt_tokens",
+    "tgt",
+    "target",
+    "targets",
+)
+_SOURCE = ("source_ids", "src_ids", "src", "src_tokens", "source", "encoder_input_ids")
 _MEMORY = ("memory", "encoder_hidden_states", "encoder_output", "encoder_outputs")
 _MEMORY_PADDING = ("memory_key_padding_mask", "memory_padding_mask")
 _MEMORY_REAL = ("encoder_attention_mask",)
-_REAL = ("attention_mask",)
-_LENGTHS = ("lengths", "seq_lens", "seqlens")
-_POSITIONS = ("position_ids", "positions")
-_DOCUMENTS = ("documents", "document_ids", "doc_ids", "segment_ids", "seq_idx")
-_WEIGHTS = ("output_attentions", "need_weights", "return_weights", "return_attention")
+REAL = ("attention_mask",)
+_LENGTHS = ("lengths", "seq_lens", "seqlens", "seq_lengths", "sequence_lengths", "input_lengths")
+POSITIONS = ("position_ids", "positions", "pos_ids")
+DOCUMENTS = ("documents", "document_ids", "doc_ids", "segment_ids", "seq_idx")
+_WEIGHTS = (
+    "output_attentions",
+    "need_weights",
+    "return_weights",
+    "return_attention",
+    "return_attentions",
+    "return_attn",
+    "return_attn_weights",
+)
+_CACHES = (
+    "past_key_values",
+    "past_key_value",
+    "past",
+    "cache",
+    "kv_cache",
+    "cache_params",
+    "cache_position",
+    "mems",
+    "use_cache",
+    "use_mems",
+)
 
-_HIDING = (*PADDING, *_REAL, *_LENGTHS)
+_TEXTS = ("ids", "idx", "tokens", "embeds")
+"""How the names of texts end."""
+
+_MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+HIDING = (*PADDING, *REAL, *_LENGTHS)
+"""Names under which the padding of what is read comes."""
+
+FILLED = frozenset(
+    (
+        *HIDING,
+        *TARGET_PADDING,
+        *("decoder_attention_mask", "decoder_position_ids"),
+        *_MEMORY_PADDING,
+        *_MEMORY_REAL,
+        *POSITIONS,
+        *DOCUMENTS,
+        *_WEIGHTS,
+        *_CACHES,
+    )
+)
+"""What an audit says itself."""
 
 
 class Signature:
@@ -37,23 +89,41 @@ class Signature:
     Attributes:
         names: of its arguments, in order; without *args and **kwargs.
         foreign: whether it is a model of transformers, whose names are known.
+        leading: whether the text goes in first, without its name.
+        open: whether it takes names beside these.
+        needed: those of its arguments that must be given.
+        empty: those that are None unless they are given.
     """
 
-    def __init__(self, names: tuple[str, ...], foreign: bool, main: str, two: bool) -> None:
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        foreign: bool,
+        main: str,
+        two: bool,
+        parameters: Sequence[inspect.Parameter] = (),
+    ) -> None:
         self.names = names
         self.foreign = foreign
         self._main = main
         self._two = two
+        plain = [p for p in parameters if p.kind not in _MANY]
+        by_name = [p.name for p in plain if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        listed = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+        self.open = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+        bare = self.open and not plain and not listed
+        first = self.text == names[0] and names[0] not in by_name
+        self.leading = not foreign and first and not bare
+        self.needed = frozenset(p.name for p in plain if p.default is p.empty)
+        self.empty = frozenset(p.name for p in plain if p.default is None)
 
     @property
     def text(self) -> str:
         """The name under which the text goes in."""
         if self.foreign:
             return "decoder_input_ids" if self._two else "input_ids"
-        return (
-            next((n for n in self.names[1:2] + self.names if self._two and n in _TARGET), "")
-            or (self.names[0])
-        )
+        targets = [n for n in self.names[1:2] + self.names if self._two and n in _TARGET]
+        return next(iter(targets), self.names[0])
 
     @property
     def source(self) -> str | None:
@@ -68,16 +138,16 @@ class Signature:
         """What it can be given: padding, documents, positions, source, source_padding, weights."""
         if self.foreign:
             found = {"padding", "weights"} | ({"source", "source_padding"} if self._two else set())
-            return frozenset(found | ({"positions"} if self._first(_POSITIONS) else set()))
+            return frozenset(found | ({"positions"} if self._first(POSITIONS) else set()))
         held = {
-            "padding": _HIDING if self.source is None else (*_HIDING, *TARGET_PADDING),
-            "documents": _DOCUMENTS,
-            "positions": _POSITIONS,
+            "padding": HIDING if self.source is None else (*HIDING, *TARGET_PADDING),
+            "documents": DOCUMENTS,
+            "positions": POSITIONS,
             "weights": _WEIGHTS,
         }
         found = {what for what, names in held.items() if self._first(names)}
         if self.source is not None:
-            hiding = (*PADDING, *_MEMORY_PADDING, *_MEMORY_REAL, *_REAL)
+            hiding = (*PADDING, *_MEMORY_PADDING, *_MEMORY_REAL, *REAL)
             found |= {"source"} | ({"source_padding"} if self._first(hiding) else set())
             if not self._first((*TARGET_PADDING, "decoder_attention_mask")):
                 found -= {"padding"}
@@ -86,12 +156,12 @@ class Signature:
     @property
     def sides(self) -> tuple[str, ...]:
         """On which sides it can be told of padding: lengths say the right side alone."""
-        by_mask = self.foreign or self._first((*PADDING, *_REAL, *TARGET_PADDING)) is not None
+        by_mask = self.foreign or self._first((*PADDING, *REAL, *TARGET_PADDING)) is not None
         return ("left", "right") if by_mask else ("right",)
 
     def arguments(self, given: Given) -> dict[str, Any]:
         """The input by name."""
-        return self._foreign(given) if self.foreign else self._own(given)
+        return self._foreign(given) if self.foreign else self._own(self._filled(given))
 
     def _foreign(self, given: Given) -> dict[str, Any]:
         vectors = given.text.is_floating_point()
@@ -108,6 +178,18 @@ class Signature:
                 named["attention_mask"] = given.source_real.long()
         return named
 
+    def _filled(self, given: Given) -> Given:
+        """With padding and documents where it cannot do without: none, and one."""
+        shape, device = given.text.shape[:2], given.text.device
+        hiding = HIDING if self.source is None else (*TARGET_PADDING, "decoder_attention_mask")
+        if given.real is None and self.needed.intersection((*hiding, *POSITIONS)):
+            real = torch.ones(shape, dtype=torch.bool, device=device)
+            given = replace(given, real=real)
+        if given.documents is None and self.needed.intersection(DOCUMENTS):
+            documents = torch.zeros(shape, dtype=torch.long, device=device)
+            given = replace(given, documents=documents)
+        return given
+
     def _own(self, given: Given) -> dict[str, Any]:
         named: dict[str, Any] = {self.text: given.text}
         if given.source is not None and self.source is not None:
@@ -115,7 +197,7 @@ class Signature:
         two = self.source is not None
         if given.real is not None:
             self._put(named, TARGET_PADDING if two else PADDING, ~given.real)
-            self._put(named, ("decoder_attention_mask",) if two else _REAL, given.real.long())
+            self._put(named, ("decoder_attention_mask",) if two else REAL, given.real.long())
             if not two:
                 self._put(named, _LENGTHS, given.real.sum(-1))
         if given.source_real is not None:
@@ -123,9 +205,9 @@ class Signature:
                 self._put(named, (name,), ~given.source_real)
             self._put(named, _MEMORY_REAL, given.source_real.long())
         if given.documents is not None:
-            self._put(named, _DOCUMENTS, given.documents)
+            self._put(named, DOCUMENTS, given.documents)
         if given.documents is not None or given.real is not None:
-            self._put(named, _POSITIONS, positions_of(given))
+            self._put(named, POSITIONS, positions_of(given))
         return named
 
     def weights(self, asked: bool) -> dict[str, Any]:
@@ -154,35 +236,52 @@ def signature_of(called: Callable[..., Any], example: Mapping[str, Any]) -> Sign
     Raises:
         ModelError: it takes no argument.
     """
-    forward = called.forward if isinstance(called, nn.Module) else called
     config = getattr(called, "config", None)
     foreign = isinstance(called, nn.Module) and hasattr(config, "_attn_implementation")
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    try:
-        parameters = inspect.signature(forward).parameters.values()
-    except (TypeError, ValueError):
-        names: tuple[str, ...] = ("input",)  # a builtin, which does not say
-    else:
-        names = tuple(p.name for p in parameters if p.kind not in kinds) or tuple(
-            p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL
-        )
-        left = _left_out(called, list(parameters))
-        names = tuple(name for name in names if name not in left)
+    parameters = _parameters(called)
+    left = _left_out(called, parameters)
+    names = tuple(p.name for p in parameters if p.kind not in _MANY and p.name not in left)
+    if not names and any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        names = tuple(p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL)
+    elif not names and parameters:  # **kwargs alone: the caller's names are those it takes
+        names = tuple(sorted(example, key=lambda name: name in FILLED or not name.endswith(_TEXTS)))
+        if not names:
+            raise ModelError(
+                f"{_name(called)} takes its input by any name; pass inputs= as tensors by name"
+            )
     if not names:
         raise ModelError(
             f"{_name(called)} takes no input; pass a module or a function of ids [batch, position] or vectors"
         )
-    two = (
-        bool(getattr(config, "is_encoder_decoder", False))
-        if foreign
-        else (
-            any(name in _TARGET for name in names) and any(n in (*_SOURCE, *_MEMORY) for n in names)
-        )
-    )
-    return Signature(names, foreign, getattr(called, "main_input_name", "input_ids"), two)
+    if foreign:
+        two = bool(getattr(config, "is_encoder_decoder", False))
+    else:
+        two = any(n in _TARGET for n in names) and any(n in (*_SOURCE, *_MEMORY) for n in names)
+    main = getattr(called, "main_input_name", "input_ids")
+    return Signature(names, foreign, main, two, parameters)
 
 
-def _left_out(called: Callable[..., Any], parameters: list[inspect.Parameter]) -> list[str]:
+def _parameters(called: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The arguments of a forward or function; one where it does not say."""
+    forward = called.forward if isinstance(called, nn.Module) else called
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    schema = getattr(forward, "schema", None)  # torch.jit's own list
+    if schema is not None:
+        own = schema.arguments[1:] if isinstance(called, nn.Module) else schema.arguments
+        empty = inspect.Parameter.empty
+        return [
+            inspect.Parameter(
+                x.name, kind, default=x.default_value if x.has_default_value() else empty
+            )
+            for x in own
+        ]
+    try:
+        return list(inspect.signature(forward).parameters.values())
+    except (TypeError, ValueError):  # a builtin
+        return [inspect.Parameter("input", kind)]
+
+
+def _left_out(called: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> list[str]:
     """A memory that a decoder can do without; one of ours says by `cross` whether it can."""
     if getattr(called, "cross", False):
         return []

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.check.advice import advised
+from headwise.check.asking import dimensions_of, length_of, mask_of, picks, whole
 from headwise.check.comparing import (
     check_cached,
     check_chunked,
@@ -25,8 +27,10 @@ from headwise.check.edits.future import check_future
 from headwise.check.edits.memory import check_memory
 from headwise.check.edits.padding import check_padding
 from headwise.check.edits.rows import check_rows
+from headwise.check.inputs import named_of, taken
+from headwise.check.noting import noted
 from headwise.check.plan import Plan, spread
-from headwise.check.report import DIMENSIONS, Audit, Outcome
+from headwise.check.report import Audit, Outcome
 from headwise.check.subject import Subject, prepared, subject_of
 from headwise.core.masks import Mask
 from headwise.names import ConfigError, ModelError
@@ -64,12 +68,12 @@ _MOST_DOUBLE = 50_000_000
 
 def audit(
     model: Any,
-    mask: Mask | Sequence[Mask] | None = None,
+    mask: Mask | str | Sequence[Mask | str] | None = None,
     *,
-    inputs: Tensor | Mapping[str, Any] | None = None,
+    inputs: Tensor | NDArray[Any] | Mapping[str, Any] | Sequence[Any] | None = None,
     length: int | None = None,
     layers: int | None = None,
-    dimensions: Iterable[str] | None = None,
+    dimensions: Iterable[str] | str | None = None,
     weights: Literal["given", "wide"] = "given",
     seed: int = 0,
     draws: int = 2,
@@ -82,10 +86,13 @@ def audit(
     Args:
         model: a model of transformers, of `hw.load`, a block of ours, any module, or any function that gives an
             output for each position [batch, position, ...] of what it reads.
-        mask: what one layer may see: one mask, or one for each layer in turn; None = what the model declares
-            (causal, unless it is an encoder). A mask of documents or padding must cover the positions.
-        inputs: ids [batch, position] or vectors [batch, position, d_model] to start from, or tensors by name
-            (what is neither text nor source is passed on as it is); None = drawn from what the model reads.
+        mask: what one layer may see: one mask (or its text, "causal & window(4)"), or one for each layer in turn;
+            None = what the model declares (causal, unless it is an encoder). A mask of documents or padding must
+            cover the positions.
+        inputs: ids [batch, position] or vectors [batch, position, d_model] to start from, tensor, array or list;
+            or these by name, as a tokenizer gives them. The first row is used, without its padding. What is
+            neither text nor source is passed on: its first row where it has a row for each of the text, else as
+            it is. None = drawn from what the model reads.
         length: positions of drawn inputs; None = beyond what the config says its windows and chunks reach.
         layers: over which `mask` reaches; None = as the config says, or as many as masks are given.
         dimensions: names of DIMENSIONS; None = all.
@@ -100,18 +107,27 @@ def audit(
         The audit: `clean`, `leaks`, `audit["future"]`.
 
     Raises:
-        ModelError: no model, one that cannot be run, or whose input cannot be told.
+        ModelError: no model, one that cannot be run, whose input cannot be told, or that takes no such name.
+        ShapeError: inputs or a length that it cannot be run on.
         MaskError: a mask that does not fit.
         ConfigError: no such dimension, or no such choice.
     """
-    asked = _asked(dimensions)
+    asked, declares = dimensions_of(dimensions), mask_of(mask)
+    picks(output)
+    seed, draws = whole("seed", seed, 0), whole("draws", draws, 1)
+    length = length_of(length)
+    layers = None if layers is None else whole("layers", layers, 1)
     if weights not in ("given", "wide"):
         raise ConfigError(f'weights must be "given" or "wide", came {weights!r}')
-    first = subject_of(model, others=_others(inputs), output=output, seed=seed)
-    first = replace(first, others=_rest(first, inputs))
-    put_in = drawn(first, inputs, length, seed)
+    named = named_of(inputs)
+    others = named if isinstance(named, dict) else {}
+    first = subject_of(model, others=others, output=output, seed=seed)
+    put = taken(first.signature, named, packed=declares is not None)
+    first = replace(first, others=put.others)
+    put_in = drawn(first, put, length, seed)
     subject, coarse, notes = _prepared(first, put_in, dtype, wide=weights == "wide")
-    declared = _declared(subject, mask, put_in.given.length, layers)
+    notes += noted(subject, put_in.given, named)
+    declared = _declared(subject, declares, put_in.given.length, layers)
     plan = _plan(subject, coarse, put_in, declared, draws, seed)
     texts = plan.given, plan.two_rows(1).row(1)
     plan = replace(
@@ -138,27 +154,6 @@ def audit(
         seed,
         tuple(notes),
     )
-
-
-def _asked(dimensions: Iterable[str] | None) -> list[str]:
-    names = list(DIMENSIONS if dimensions is None else dimensions)
-    wrong = [name for name in names if name not in DIMENSIONS]
-    if wrong or not names:
-        raise ConfigError(
-            f"there is no dimension {', '.join(map(repr, wrong)) or 'in an empty list'}; "
-            f"there are {', '.join(DIMENSIONS)}"
-        )
-    return [name for name in DIMENSIONS if name in names]
-
-
-def _others(inputs: Tensor | Mapping[str, Any] | None) -> dict[str, Any]:
-    return dict(inputs) if isinstance(inputs, Mapping) else {}
-
-
-def _rest(subject: Subject, inputs: Tensor | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Named inputs that are neither the text nor the source."""
-    own = (subject.signature.text, subject.signature.source)
-    return {name: x for name, x in _others(inputs).items() if name not in own}
 
 
 def _prepared(

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from headwise.check.arguments import Signature
+from headwise.check.beside import laid
 from headwise.check.given import Given
 from headwise.names import ModelError
 from headwise.nn import EncoderDecoder
 
-__all__ = ["Reading", "Way", "way_of"]
+__all__ = ["Reading", "Way", "is_cache", "way_of"]
 
 _CACHE = re.compile(r"(^|_)(caches?|past|states?|mems|kv|hidden|hx|h0)(_|$)")
 _NO_CACHE = re.compile(
@@ -65,7 +66,8 @@ class Reading:
         others: Mapping[str, Any] | None = None,
     ) -> None:
         self._text = signature.text
-        self._named = signature.arguments(given) | dict(others or {})
+        self._named = laid(others or {}, given, called) | signature.arguments(given)
+        self._whole = given.length
         if isinstance(called, EncoderDecoder):
             called, self._text, self._named = _own_decoder(called, given)
         self._call = called
@@ -108,6 +110,8 @@ class Reading:
     def _cut(self, name: str, x: Any, start: int, stop: int) -> Any:
         if not isinstance(x, Tensor) or x.dim() < 2 or not self._along(name):
             return x
+        if x.shape[1] != self._whole:  # it goes along no text
+            return x
         return x[:, :stop] if name in _WHOLE else x[:, start:stop]
 
     def _along(self, name: str) -> bool:
@@ -130,7 +134,7 @@ def way_of(
     """
     if isinstance(called, EncoderDecoder):
         return Way(("cache",), "new_cache")
-    names = tuple(name for name in _takes(called) if _is_cache(name))
+    names = tuple(name for name in _takes(called) if is_cache(name))
     if "cache" in names and callable(getattr(called, "new_cache", None)):
         return Way(("cache",), "new_cache")
     if not names and not signature.foreign:
@@ -158,7 +162,8 @@ def handed(out: Any, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: x for name in names if (x := getattr(out, name, None)) is not None}
 
 
-def _is_cache(name: str) -> bool:
+def is_cache(name: str) -> bool:
+    """Whether an argument of this name takes a cache."""
     if name in _ASKING:
         return False
     return bool(_CACHE.search(name)) and not _NO_CACHE.search(name) and name != "cache_position"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from headwise.check.given import Given, Source
+from headwise.check.features import features_of
+from headwise.check.given import SHORTEST, Given, Source
+from headwise.check.inputs import Taken
 from headwise.check.subject import Subject
+from headwise.check.vocabulary import first_table, vocabulary_of
 from headwise.names import ModelError, ShapeError
 
 __all__ = ["Drawn", "drawn"]
@@ -38,71 +41,47 @@ class Drawn:
     memory: Source | None
 
 
-def drawn(
-    subject: Subject, inputs: Tensor | Mapping[str, Any] | None, length: int | None, seed: int
-) -> Drawn:
+def drawn(subject: Subject, put: Taken, length: int | None, seed: int) -> Drawn:
     """The input of an audit.
 
     Args:
         subject: that will read it.
-        inputs: as the caller gave them: ids [batch, position], vectors [batch, position, d_model] or [position,
-            d_model], or tensors by name; None = drawn. The first row is used.
+        put: what the caller gave; the rest is drawn.
         length: of what is drawn.
         seed: of what is drawn.
 
     Raises:
         ModelError: what the model reads cannot be told.
-        ShapeError: inputs that are neither ids nor vectors.
+        ShapeError: a length that is not that of the inputs.
     """
-    text, source = _taken(subject, inputs)
-    if text is not None and length is not None and length != text.shape[1]:
-        raise ShapeError(
-            f"inputs has {text.shape[1]} positions and length={length}; give one of them"
-        )
-    if text is not None:
-        from_text = _from(subject, text, seed)
+    text, source = put.text, put.source
+    held = put.length if text is None else text.shape[1]
+    if None not in (held, length) and held != length:
+        raise ShapeError(f"inputs has {held} positions and length={length}; give one of them")
+    if source is None and subject.signature.foreign and subject.signature.source != "input_ids":
+        source = features_of(subject)
+    if text is None:
+        from_text, text = _found(subject, length or held or _length(subject), seed, source)
     else:
-        wanted = length or _length(subject)
-        from_text, text = _found(subject, wanted, seed, source)
+        from_text = _from(subject, text, seed, source)
     if source is None and "source" in subject.takes:
         source = _source(subject, text, from_text)
-    memory = None if source is None else _from(subject, source, seed)
-    return Drawn(Given(text, source=source), from_text, memory)
+    return Drawn(Given(text, source=source), from_text, _memory(subject, source, seed))
 
 
-def _taken(
-    subject: Subject, inputs: Tensor | Mapping[str, Any] | None
-) -> tuple[Tensor | None, Tensor | None]:
-    """The text and the source that the caller gave, a row each."""
-    if inputs is None:
-        return None, None
-    signature = subject.signature
-    if isinstance(inputs, Tensor):
-        return _row(inputs), None
-    text = inputs.get(signature.text)
-    source = None if signature.source is None else inputs.get(signature.source)
-    return None if text is None else _row(text), None if source is None else _row(source)
+def _memory(subject: Subject, source: Tensor | None, seed: int) -> Source | None:
+    """Where replacements of the source come from; None for features, which no position of a text counts."""
+    features = subject.signature.foreign and subject.signature.source != "input_ids"
+    return None if source is None or features else _from(subject, source, seed, source)
 
 
-def _row(x: Any) -> Tensor:
-    if isinstance(x, Tensor) and x.dim() == 1 and not x.is_floating_point():
-        x = x[None]
-    if isinstance(x, Tensor) and x.dim() == 2 and x.is_floating_point():
-        x = x[None]
-    if not isinstance(x, Tensor) or x.dim() < 2 or x.shape[1] < 4:
-        came = f"{list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-        raise ShapeError(
-            "inputs must be ids [batch, position] or vectors [batch, position, d_model] of at least 4 "
-            f"positions, came {came}"
-        )
-    return x[:1]
-
-
-def _from(subject: Subject, text: Tensor, seed: int) -> Source:
+def _from(subject: Subject, text: Tensor, seed: int, source: Tensor | None) -> Source:
     if text.is_floating_point():
         return Source(None, text.shape[-1], seed)
-    vocabulary = _vocabulary(subject)
-    ids = torch.arange(int(text.max()) + 1) if vocabulary is None else vocabulary
+    ids = vocabulary_of(subject, text.shape[1], source)
+    ids = first_table(subject) if ids is None else ids
+    if ids is None or int(text.max()) >= int(ids.max()) + 1:
+        ids = torch.arange(max(2, int(text.max()) + 1))
     return Source(ids, None, seed)
 
 
@@ -110,26 +89,26 @@ def _found(
     subject: Subject, length: int, seed: int, source: Tensor | None
 ) -> tuple[Source, Tensor]:
     """What the model can read: ids of its vocabulary, or vectors of a width that it takes."""
-    ids = _vocabulary(subject)
-    if ids is not None:
-        origin = Source(ids, None, seed)
-        return origin, origin.draw(1, length)
-    if subject.module is not None:
-        for width in _widths(subject.module):
-            origin = Source(None, width, seed)
-            text = origin.draw(1, length)
-            held = text if "source" in subject.takes and source is None else source
-            if _runs(lambda g: subject.run(g), Given(text, source=held)):
-                return origin, text
-    raise ModelError(
-        f"what {subject.name} reads cannot be told; pass inputs=, a tensor of ids [batch, position] or of "
-        "vectors [batch, position, d_model]"
-    )
+    ids = vocabulary_of(subject, length, source)
+    for width in _widths(subject.module) if ids is None and subject.module is not None else ():
+        origin = Source(None, width, seed)
+        text = origin.draw(1, length)
+        held = text if "source" in subject.takes and source is None else source
+        if _runs(subject, Given(text, source=held)):
+            return origin, text
+    ids = first_table(subject) if ids is None else ids
+    if ids is None:
+        raise ModelError(
+            f"what {subject.name} reads cannot be told; pass inputs=, a tensor of ids [batch, position] or of "
+            "vectors [batch, position, d_model]"
+        )
+    origin = Source(ids, None, seed)
+    return origin, origin.draw(1, length)
 
 
-def _runs(run: Callable[[Given], Any], given: Given) -> bool:
+def _runs(subject: Subject, given: Given) -> bool:
     try:
-        run(given)
+        subject.run(given)
     except Exception:  # whatever a model raises on an input that is not its own
         return False
     return True
@@ -152,39 +131,6 @@ def _widths(module: nn.Module) -> Iterator[int]:
             if isinstance(value, int) and value > 0 and value not in seen:
                 seen.add(value)
                 yield value
-
-
-def _vocabulary(subject: Subject) -> Tensor | None:
-    """The ids that can be drawn: all but the special ones; None where the model has no table of them."""
-    module = subject.module
-    config = getattr(module, "config", None)
-    size = _size(module, config)
-    if size is None:
-        return None
-    ids = torch.arange(size)
-    keep = ~torch.isin(ids, torch.tensor(sorted(_special(module, config)), dtype=torch.long))
-    return ids[keep] if int(keep.sum()) >= 2 else ids
-
-
-def _size(module: nn.Module | None, config: Any) -> int | None:
-    for holder in (config, getattr(config, "text_config", None), module):
-        value = getattr(holder, "vocab_size", None)
-        if isinstance(value, int) and value > 1:
-            return value
-    tables = [] if module is None else [m for m in module.modules() if isinstance(m, nn.Embedding)]
-    return tables[0].num_embeddings if tables else None
-
-
-def _special(module: nn.Module | None, config: Any) -> set[int]:
-    found: set[int] = set()
-    for name, value in vars(config).items() if hasattr(config, "__dict__") else ():
-        if name.endswith(("token_id", "token_ids", "token_index")):
-            values = value if isinstance(value, list | tuple) else [value]
-            found |= {v for v in values if isinstance(v, int) and v >= 0}
-    parts = () if module is None else module.modules()
-    return found | {
-        p.padding_idx for p in parts if isinstance(p, nn.Embedding) and p.padding_idx is not None
-    }
 
 
 def _length(subject: Subject) -> int:
@@ -217,7 +163,7 @@ def _apart(subject: Subject, wanted: int, limit: int = 10**9) -> int:
     sizes |= {n for p in module.parameters() for n in p.shape} if module is not None else set()
     sizes |= {m * n for n in tuple(sizes) if n < 64 for m in (2, 3)}
     near = [wanted + step for d in range(12) for step in (d, -d)]
-    return next((n for n in near if 4 < n <= limit and n not in sizes), wanted)
+    return next((n for n in near if SHORTEST <= n <= limit and n not in sizes), wanted)
 
 
 def _numbers(config: Any) -> list[tuple[str, int]]:

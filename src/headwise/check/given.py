@@ -9,10 +9,13 @@ import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
-__all__ = ["COPIED", "Given", "Source", "positions_of"]
+__all__ = ["COPIED", "SHORTEST", "Given", "Source", "positions_of"]
 
 COPIED = -1
 """The number of the draw that copies another position."""
+
+SHORTEST = 6
+"""Positions that a text needs for earlier and later ones to be told apart."""
 
 
 @dataclass(frozen=True, eq=False)

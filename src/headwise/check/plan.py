@@ -113,6 +113,8 @@ class Plan:
             drawn = torch.cat([text, drawn[1:]])
         if source is not None and self.memory_from is not None:
             source = self.memory_from.draw(2, source.shape[1], salt=61 + number).to(source)
+        elif source is not None:
+            source = torch.cat([source, source])
         return Given(drawn, source=source)
 
     def few(self, positions: tuple[int, ...], most: int = 4) -> tuple[int, ...]:

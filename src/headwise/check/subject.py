@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from headwise.check.arguments import Signature, signature_of
+from headwise.check.beside import laid
 from headwise.check.calm import (
     NoDropout,
     copy_of,
@@ -24,6 +26,7 @@ from headwise.check.calm import (
 )
 from headwise.check.given import Given
 from headwise.check.nudge import Nudge
+from headwise.check.picking import picked
 from headwise.hub.calling import batch_axis
 from headwise.hub.load import Model
 from headwise.hub.spread import device_of
@@ -38,8 +41,6 @@ IMPLEMENTATIONS = ("eager", "sdpa")
 
 _SMALL = 50_000_000
 """Parameters up to which a model's own weights are copied, so that one that writes to them changes ours."""
-
-_NAMED = ("logits", "last_hidden_state", "hidden_states", "output", "out", "hidden", "y")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +151,13 @@ class Subject:
         given = given.to(self.device, self.dtype)
         if nudge is not None:
             given = nudge.entering(given)
-        arguments = self._laid(self.signature.arguments(given)) | dict(self.others)
+        arguments = laid(self.others, given, self.called) | self._laid(
+            self.signature.arguments(given)
+        )
         if self.signature.foreign and "use_cache" in self.signature.names:
             arguments["use_cache"] = False
         arguments |= dict(named or {})
-        leading = not self.signature.foreign and self.signature.text == self.signature.names[0]
+        leading = self.signature.leading
         first = arguments.pop(self.signature.text, None) if leading else None
         with ExitStack() as stack:
             stack.enter_context(seeded(self.seed))
@@ -247,22 +250,6 @@ class Subject:
         return vectors and self.module is not None and batch_axis(self.module, x) == 1
 
 
-def picked(out: Any, given: Given) -> Any:
-    """The tensor that has an output for each position: logits, hidden states, or the first of the right shape."""
-    if isinstance(out, Tensor):
-        return out
-    held = out if isinstance(out, Mapping) else getattr(out, "__dict__", {})
-    for name in _NAMED:
-        value = held.get(name)
-        if isinstance(value, Tensor) and value.is_floating_point():
-            return value
-    values = out if isinstance(out, tuple | list) else list(held.values())
-    tensors = [x for x in values if isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 1]
-    shape = (given.batch, given.length)
-    fitting = [x for x in tensors if tuple(x.shape[:2]) in (shape, shape[::-1])]
-    return next(iter(fitting or tensors), None)
-
-
 def subject_of(
     model: Any,
     *,
@@ -287,10 +274,20 @@ def subject_of(
             f"audit takes a model, a module or a function of its input, came {what}; "
             "load a name with hw.load, and make an instance of a class"
         )
+    _check_made(name, called)
     kinds = [p.dtype for p in called.parameters()] if isinstance(called, nn.Module) else []
     dtype = next((kind for kind in kinds if kind.is_floating_point), torch.float32)
     signature = signature_of(called, others or {})
     return Subject(name, called, signature, dtype, others or {}, output, seed)
+
+
+def _check_made(name: str, called: Any) -> None:
+    """Every parameter has its shape."""
+    held = called.parameters() if isinstance(called, nn.Module) else ()
+    if any(is_lazy(p) for p in held):
+        raise ModelError(
+            f"{name} holds lazy parameters without a shape; call it once on an input, then audit it"
+        )
 
 
 def prepared(subject: Subject, dtype: torch.dtype, *, wide: bool) -> Subject:

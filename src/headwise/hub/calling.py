@@ -126,9 +126,8 @@ def batch_axis(module: nn.Module, x: Tensor) -> int | None:
 
     torch's own modules say it by batch_first; all others are [batch, ...].
     """
-    inner = (
-        part.batch_first for part in module.modules() if isinstance(part, nn.MultiheadAttention)
-    )
+    kinds = (nn.MultiheadAttention, nn.RNNBase)
+    inner = (part.batch_first for part in module.modules() if isinstance(part, kinds))
     batch_first = next(inner, None)
     if batch_first is None or not type(_as_written(module)).__module__.startswith("torch.nn."):
         return 0
