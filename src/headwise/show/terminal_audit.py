@@ -12,7 +12,18 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headwise.check.report import Audit, Outcome
-from headwise.show.audit_cells import CLEAN, LEAK, QUIET, SEEN, UNTRIED, cells_of, limit_of, maps_of
+from headwise.check.stopped import Stopped
+from headwise.show.audit_cells import (
+    CLEAN,
+    LEAK,
+    QUIET,
+    SEEN,
+    UNTRIED,
+    cells_of,
+    limit_of,
+    maps_of,
+    tried_of,
+)
 from headwise.show.cells import fit, flow, print_lines, vertical
 from headwise.show.labels import one_line
 from headwise.show.palette import RGB
@@ -27,6 +38,8 @@ _LEAST_PLACE = 20
 """Cells below which what stands last in a line of the table has a line of its own."""
 _INDENT = 2
 _PAIRS = 8
+_BY_WAYS = {"future", "rows"}
+"""Dimensions whose cases are ways to run."""
 _ROWS = 32
 """Positions that a map shows apart; more are pooled."""
 _LABEL = 14
@@ -37,7 +50,7 @@ _SAYS = {
     QUIET: "may be seen, and was not",
     LEAK: "may not be seen, and is",
     CLEAN: "may not be seen, and is not",
-    UNTRIED: "may not be seen, not tried",
+    UNTRIED: "not tried",
 }
 _COLOURS: dict[int, RGB] = {SEEN: (95, 175, 215), QUIET: (215, 255, 255), LEAK: (215, 95, 0)}
 
@@ -58,6 +71,7 @@ def audit_report(
     if told:
         lines += [Text(), *_table(told, width, colour)]
     lines += _skipped(audit, width)
+    lines += _tried(told, width)
     advised = (outcome for outcome in audit.unknown if outcome.advice)  # the table says all else
     mapped: set[str] = set()  # one map for each dimension: its other cases look alike
     for outcome in (*audit.leaks, *advised):
@@ -72,25 +86,51 @@ def audit_report(
 
 
 def conclusion(audit: Audit) -> str:
-    """What an audit comes to, in words: `clean`, `2 leaks, 1 inconsistency`, `1 could not be told`."""
-    leaks = sum(outcome.verdict == "leak" for outcome in audit.leaks)
-    others = len(audit.leaks) - leaks
-    told = [f"{leaks} leak{'s' * (leaks > 1)}"] if leaks else []
-    told += [f"{others} inconsistenc{'ies' if others > 1 else 'y'}"] if others else []
+    """What an audit comes to, in words: `clean`, `1 leak, in 2 ways to run; 1 inconsistency`, `1 could not be told`.
+
+    What is seen in several cases of one dimension counts once.
+    """
+    told = [
+        _counted([o for o in audit.leaks if o.verdict == verdict], *words)
+        for verdict, words in (
+            ("leak", ("leak", "leaks")),
+            ("differs", ("inconsistency", "inconsistencies")),
+        )
+    ]
     told += [f"{len(audit.unknown)} could not be told"] if audit.unknown else []
-    return ", ".join(told) or ("clean" if audit.clean else "nothing was checked")
+    said = "; ".join(filter(None, told))
+    if isinstance(audit, Stopped):
+        return f"stopped; {f'{said}, so far' if said else 'nothing bad so far'}"
+    return said or ("clean" if audit.clean else "nothing was checked")
+
+
+def _counted(outcomes: Sequence[Outcome], one: str, many: str) -> str:
+    """How many dimensions, and in how many cases; "" for none."""
+    if not outcomes:
+        return ""
+    found = {outcome.dimension for outcome in outcomes}
+    said = f"{len(found)} {one if len(found) == 1 else many}"
+    if len(outcomes) == len(found):
+        return said
+    what = "ways to run" if found <= _BY_WAYS else "cases"
+    return f"{said}, in {len(outcomes)} {what}"
 
 
 def _headline(audit: Audit, width: int, colour: bool) -> list[Text]:
     good = "bold green" if audit.clean else "bold red" if audit.leaks else "bold yellow"
     said = _words(conclusion(audit), good if colour else "")
-    layers = f" over {audit.layers} layers" if audit.layers is not None else ""
-    facts = (
-        f"declared: {one_line(audit.declared)}{layers}; {audit.length} positions, {audit.dtype}, "
-        f"weights {audit.weights}, seed {audit.seed}"
-    )
     head = flow([*_words(f"{one_line(audit.name)}:"), *said], width, gap=1)
-    return [*head, *flow(_words(facts), width, gap=1)]
+    return [*head, *flow(_words(_facts(audit)), width, gap=1)]
+
+
+def _facts(audit: Audit) -> str:
+    """What was declared and how it ran, without what is not known."""
+    count = audit.layers
+    layers = "" if count is None else f" over {count} layer{'' if count == 1 else 's'}"
+    declared = f"declared: {one_line(audit.declared)}{layers}; " if audit.declared else ""
+    length = f"{audit.length} positions" if audit.length else ""
+    how = [length, audit.dtype, f"weights {audit.weights}", f"seed {audit.seed}"]
+    return declared + ", ".join(filter(None, how))
 
 
 def _skipped(audit: Audit, width: int) -> list[Text]:
@@ -100,6 +140,20 @@ def _skipped(audit: Audit, width: int) -> list[Text]:
         return []
     told = "; ".join(f"{one_line(o.title)} ({one_line(o.says)})" for o in left)
     return [Text(), *flow(_words(f"not checked: {told}"), width, gap=1)]
+
+
+def _tried(outcomes: Sequence[Outcome], width: int) -> list[Text]:
+    """Where not all positions were tried: of how many, and in which cases."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for outcome in outcomes:
+        count = tried_of(outcome)
+        if count is not None and count[0] < count[1]:
+            found.setdefault(count, []).append(one_line(outcome.title))
+    said = (
+        f"tried at {few} of the {all_} positions that count: {', '.join(titles)}"
+        for (few, all_), titles in found.items()
+    )
+    return [line for text in said for line in [Text(), *flow(_words(text), width, gap=1)]]
 
 
 def _table(outcomes: Sequence[Outcome], width: int, colour: bool) -> list[Text]:
@@ -167,10 +221,13 @@ def _names_of(outcome: Outcome, labels: Sequence[str] | None) -> Sequence[str] |
 
 
 def _strength(outcome: Outcome) -> str:
-    said = f"strength {number(outcome.strength)}; rounding moves {number(outcome.floor)}"
-    if math.isfinite(outcome.smallest):
-        said += f", and from {number(outcome.smallest)} on it would have been seen"
-    return said
+    said = f"strength {number(outcome.strength)}; rounding alone moves {number(outcome.floor)}"
+    if not math.isfinite(outcome.smallest):
+        return said
+    said += f"; the smallest that would have been seen: {number(outcome.smallest)}"
+    if outcome.smallest >= outcome.floor:
+        return said
+    return f"{said}, as a leak comes again alike where rounding does not"
 
 
 def _pairs(outcome: Outcome, labels: Sequence[str] | None, width: int) -> list[Text]:
@@ -182,9 +239,14 @@ def _pairs(outcome: Outcome, labels: Sequence[str] | None, width: int) -> list[T
     else:
         said = [_position(q, labels) for q, _ in shown]
         lead = "differs at position"
-    more = len(outcome.pairs) - len(shown)
-    said[-1] += f" and {more} more" if more else ""
-    pieces = [*_words(lead), *(Text(x + ("," if x is not said[-1] else "")) for x in said)]
+    said = [f"{text}," for text in said[:-1]] + said[-1:]
+    more = len(outcome.pairs) > len(
+        shown
+    )  # they hold the strongest alone: how many there are `says` tells
+    end = _words(", ...; the strongest of them" if outcome.verdict == "leak" else ", ...")
+    if more:
+        said[-1] += end.pop(0).plain
+    pieces = [*_words(lead), *map(Text, said), *(end if more else [])]
     return _pieces_indented(pieces, width)
 
 
