@@ -39,7 +39,7 @@ def advise(facts: Facts) -> str:
     if rule is None:
         return ""
     said = f"looks like {rule.says if isinstance(rule.says, str) else rule.says(facts)}"
-    if facts.assumed and facts.all_seen and facts.dimension == "future":
+    if facts.assumed and facts.all_seen and (facts.dimension, facts.case) == ("future", ""):
         return f"{said}; if it reads both ways on purpose, declare masks.full()"
     return said
 

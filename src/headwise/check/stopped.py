@@ -12,7 +12,7 @@ __all__ = ["Stopped"]
 
 @dataclass(frozen=True, eq=False)
 class Stopped(Audit):
-    """What was found before it was stopped; never clean. `declared`, `dtype` and `length` are empty where not known."""
+    """What was found before it was stopped; never clean. `declared` and `dtype` are empty where not known."""
 
     @property
     def clean(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +11,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headwise.check.report import Audit, Outcome
-from headwise.check.stopped import Stopped
 from headwise.show.audit_cells import (
     CLEAN,
     LEAK,
@@ -24,6 +22,7 @@ from headwise.show.audit_cells import (
     maps_of,
     tried_of,
 )
+from headwise.show.audit_words import conclusion, facts_of, number, strength_of
 from headwise.show.cells import fit, flow, print_lines, vertical
 from headwise.show.labels import one_line
 from headwise.show.palette import RGB
@@ -38,8 +37,6 @@ _LEAST_PLACE = 20
 """Cells below which what stands last in a line of the table has a line of its own."""
 _INDENT = 2
 _PAIRS = 8
-_BY_WAYS = {"future", "rows"}
-"""Dimensions whose cases are ways to run."""
 _ROWS = 32
 """Positions that a map shows apart; more are pooled."""
 _LABEL = 14
@@ -85,52 +82,11 @@ def audit_report(
     return print_lines(lines)
 
 
-def conclusion(audit: Audit) -> str:
-    """What an audit comes to, in words: `clean`, `1 leak, in 2 ways to run; 1 inconsistency`, `1 could not be told`.
-
-    What is seen in several cases of one dimension counts once.
-    """
-    told = [
-        _counted([o for o in audit.leaks if o.verdict == verdict], *words)
-        for verdict, words in (
-            ("leak", ("leak", "leaks")),
-            ("differs", ("inconsistency", "inconsistencies")),
-        )
-    ]
-    told += [f"{len(audit.unknown)} could not be told"] if audit.unknown else []
-    said = "; ".join(filter(None, told))
-    if isinstance(audit, Stopped):
-        return f"stopped; {f'{said}, so far' if said else 'nothing bad so far'}"
-    return said or ("clean" if audit.clean else "nothing was checked")
-
-
-def _counted(outcomes: Sequence[Outcome], one: str, many: str) -> str:
-    """How many dimensions, and in how many cases; "" for none."""
-    if not outcomes:
-        return ""
-    found = {outcome.dimension for outcome in outcomes}
-    said = f"{len(found)} {one if len(found) == 1 else many}"
-    if len(outcomes) == len(found):
-        return said
-    what = "ways to run" if found <= _BY_WAYS else "cases"
-    return f"{said}, in {len(outcomes)} {what}"
-
-
 def _headline(audit: Audit, width: int, colour: bool) -> list[Text]:
     good = "bold green" if audit.clean else "bold red" if audit.leaks else "bold yellow"
     said = _words(conclusion(audit), good if colour else "")
     head = flow([*_words(f"{one_line(audit.name)}:"), *said], width, gap=1)
-    return [*head, *flow(_words(_facts(audit)), width, gap=1)]
-
-
-def _facts(audit: Audit) -> str:
-    """What was declared and how it ran, without what is not known."""
-    count = audit.layers
-    layers = "" if count is None else f" over {count} layer{'' if count == 1 else 's'}"
-    declared = f"declared: {one_line(audit.declared)}{layers}; " if audit.declared else ""
-    length = f"{audit.length} positions" if audit.length else ""
-    how = [length, audit.dtype, f"weights {audit.weights}", f"seed {audit.seed}"]
-    return declared + ", ".join(filter(None, how))
+    return [*head, *flow(_words(facts_of(audit)), width, gap=1)]
 
 
 def _skipped(audit: Audit, width: int) -> list[Text]:
@@ -187,11 +143,6 @@ def _numbers(outcome: Outcome) -> tuple[str, str]:
     return number(outcome.strength) if measured else "", number(outcome.smallest)
 
 
-def number(value: float) -> str:
-    """As 0, 0.021 or 3.1e-13; "" where there is none."""
-    return f"{value:.2g}" if math.isfinite(value) else ""
-
-
 def _beside(line: Text, words: Sequence[Text], width: int, indent: int, apart: bool) -> list[Text]:
     """The words after a line, wrapped below each other, or all on lines of their own."""
     if not words:
@@ -209,7 +160,7 @@ def _told(outcome: Outcome, width: int, labels: Sequence[str] | None, colour: bo
     if outcome.place:
         lines += _indented(f"enters in {outcome.place}", width)
     if outcome.bad:
-        lines += _indented(_strength(outcome), width)
+        lines += _indented(strength_of(outcome), width)
     if outcome.pairs:
         lines += _pairs(outcome, _names_of(outcome, labels), width)
     return lines + (_indented(outcome.advice, width) if outcome.advice else [])
@@ -218,16 +169,6 @@ def _told(outcome: Outcome, width: int, labels: Sequence[str] | None, colour: bo
 def _names_of(outcome: Outcome, labels: Sequence[str] | None) -> Sequence[str] | None:
     """The tokens, where the outcome's positions are those of the text."""
     return labels if outcome.dimension == "future" else None
-
-
-def _strength(outcome: Outcome) -> str:
-    said = f"strength {number(outcome.strength)}; rounding alone moves {number(outcome.floor)}"
-    if not math.isfinite(outcome.smallest):
-        return said
-    said += f"; the smallest that would have been seen: {number(outcome.smallest)}"
-    if outcome.smallest >= outcome.floor:
-        return said
-    return f"{said}, as a leak comes again alike where rounding does not"
 
 
 def _pairs(outcome: Outcome, labels: Sequence[str] | None, width: int) -> list[Text]:

@@ -23,7 +23,7 @@ _WORDS = (
 
 
 def as_options(text: str) -> str:
-    """A message with the options of the command line in place of arguments: `--dtype float64` for dtype="float64"."""
+    """A message with options in place of arguments: `--dtype float64` for dtype="float64"."""
     for pattern, said in _WORDS:
         text = re.sub(pattern, said, text)
     return text
