@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import textwrap
 from collections.abc import Callable
@@ -223,7 +224,7 @@ def test_ctrl_c_shows_what_was_found(
     assert {o["dimension"] for o in held["outcomes"]} == {"future"}
     assert (held["clean"], held["stopped"]) == (None, True)
     assert not {"declared", "dtype"} & set(held)  # which are not known
-    assert "stopped; 1 leak, in 2 ways to run, so far" in words(answer.out)
+    assert re.search(r": stopped; 1 leak, in \d ways to run, so far ", words(answer.out))
     answer = audit("clean", "--dimension", "padding")
     assert (answer.code, answer.out, answer.err.strip()) == (130, "", "headwise: interrupted")
     answer = audit("clean", "--mask", "causal")

@@ -293,13 +293,22 @@ def test_a_leak_in_a_folder_is_found(cli: Cli, folder: Path, tmp_path: Path) -> 
     assert all(q - k > 2 for q, k in held["pairs"])  # two layers reach two back
 
 
-def test_a_text_names_its_tokens(cli: Cli, folder: Path) -> None:
+def test_a_text_names_its_tokens(
+    cli: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     text = "it 书 at a"
     how = ("--text", text, "--dimension", "future")
     assert cli("audit", folder, *how).code == 0
     answer = cli("audit", folder, *how, "--mask", "causal & window(1)")
     assert answer.code == 1
     assert " sees 0 it" in " ".join(answer.out.split())
+    for more in ((), ("--mask", "causal & window(1)")):  # clean, and not
+        cli("audit", folder, *how, *more, "--svg", "text.svg")
+        drawn = Path("text.svg").read_text(encoding="utf-8")
+        Path("text.svg").unlink()
+        assert ">it<" in drawn
+        assert "position that sees" in drawn
     held = cli("audit", folder, *how, "--json", "-").data
     assert held["length"] == len(hw.load(folder).tokenizer.encode(text).ids)
 

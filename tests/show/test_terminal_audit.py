@@ -85,6 +85,8 @@ def test_pairs_come_strongest_first_with_their_tokens() -> None:
     assert "position 3 还 sees 5 了, 2 书 sees 6 图书馆" in words
     padded = made.leak(dimension="padding")  # whose positions are not those of the text
     assert "3 sees 5" in " ".join(shown(made.audit(padded), labels=CHINESE))
+    longer = made.leak(12)  # tried at another length too
+    assert "3 sees 5" in " ".join(shown(made.audit(longer), labels=CHINESE))
     many = tuple((0, k) for k in range(1, 13))
     words = " ".join(" ".join(shown(made.audit(made.leak(pairs=many)))).split())
     assert "0 sees 7, 0 sees 8, ...; the strongest of them" in words

@@ -97,7 +97,7 @@ def _figure(
             title = f"measured: {outcome.title}"
         axes.set_title(one_line(title), parse_math=False)
         _frame(axes, _names(outcome, maps[0].shape, labels))
-    if mesh is not None and mesh.get_array().count():  # else nothing is to be read off it
+    if mesh is not None and any(map(_coloured, outcomes)):  # else nothing is to be read off it
         bar = figure.colorbar(mesh, ax=panels, shrink=0.8, aspect=22 * rows)
         bar.set_label("influence, relative to the largest allowed")
         bar.outline.set_linewidth(0.5)
@@ -232,6 +232,12 @@ def _key(figure: Figure, outcomes: Sequence[Outcome]) -> None:
         handlelength=1.4,
         columnspacing=1.6,
     )
+
+
+def _coloured(outcome: Outcome) -> bool:
+    """Whether something was measured that has an influence."""
+    maps = maps_of(outcome)
+    return maps is not None and bool((maps[1] > limit_of(outcome)).any())
 
 
 def _white(outcome: Outcome) -> bool:

@@ -168,7 +168,10 @@ def _told(outcome: Outcome, width: int, labels: Sequence[str] | None, colour: bo
 
 def _names_of(outcome: Outcome, labels: Sequence[str] | None) -> Sequence[str] | None:
     """The tokens, where the outcome's positions are those of the text."""
-    return labels if outcome.dimension == "future" else None
+    if labels is None or outcome.dimension != "future":
+        return None
+    other = outcome.allowed is not None and outcome.allowed.shape[0] != len(labels)
+    return None if other else labels
 
 
 def _pairs(outcome: Outcome, labels: Sequence[str] | None, width: int) -> list[Text]:

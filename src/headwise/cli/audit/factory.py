@@ -128,7 +128,7 @@ def _own(module: ModuleType) -> list[str]:
         and callable(value)
         and getattr(value, "__module__", "") == module.__name__
     }
-    return sorted(found, key=lambda name: isinstance(found[name], type))
+    return sorted(found, key=lambda name: not inspect.isfunction(found[name]))
 
 
 def _check_factory(factory: Any, target: str) -> None:
