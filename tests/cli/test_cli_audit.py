@@ -185,6 +185,8 @@ def test_both_kinds_of_weights(audit: Callable[..., Answer]) -> None:
     answer = audit("closed", "--weights", "both", "--dimension", "future", "--json", "-")
     assert [one["clean"] for one in answer.data["audits"]] == [True, False]
     assert (answer.code, answer.data["clean"]) == (1, False)
+    how = ("--weights", "both", "--dimension", "future", "--png", "both.png")
+    assert "wrote both.png (weights wide; weights given not drawn)\n" in audit("closed", *how).err
     answer = audit("clean", "--weights", "both", "--dimension", "future")
     assert answer.code == 0
     assert answer.out.count("Toy: clean") == 2
