@@ -125,6 +125,13 @@ CASES: list[tuple[str, str, str, dict[str, Any], dict[str, Any]]] = [
         seeing(ALL, RIGHT, module="decoder.block.0.EncDecAttention", kind="T5Attention"),
         {},
     ),
+    (
+        "recurrence both ways",
+        "future",
+        "",
+        seeing(ALL, module="encoder", kind="LSTM"),
+        {},
+    ),
     ("padding on both sides", "future", "", seeing(ahead(1) | ahead(2), **MIXER), {}),
     ("shifted the wrong way", "future", "", seeing(ahead(1), **MODEL), {}),
     ("diagonal off by one", "future", "", seeing(ahead(1), **ATTENTION), {}),
@@ -138,6 +145,8 @@ CASES: list[tuple[str, str, str, dict[str, Any], dict[str, Any]]] = [
     ("no causal mask", "future", "", seeing(ALL, **ATTENTION), {}),
     ("no causal mask", "future", "", seeing(ALL, even=True, **ATTENTION), {}),
     ("all of time", "future", "", seeing(ALL, **MLP), {}),
+    ("pieces start anew", "chunked", "", at(3, 4) | MIXER, {"clean": [""], "of": "cached"}),
+    ("memory not carried", "chunked", "", at(3, 4) | MIXER, {}),
     ("memory not carried", "cached", "", at(3, 4, 5) | MIXER, {}),
     ("positions of the cache", "cached", "", at(1, 2, 3) | EMBED, {}),
     ("positions of the cache", "chunked", "", at(5, 6, 7) | MODEL, {}),
@@ -183,6 +192,19 @@ def test_sentences_hold_what_was_found():
     assert "chunks of 4 positions" in advise(blocks)
     prefix = facts_of("future", "", seeing(K < 5, **ATTENTION), {})
     assert "a prefix of at least 5 positions" in advise(prefix)
+
+
+def test_where_causal_is_assumed_it_may_be_meant():
+    more = {"declared": "causal, as nothing says otherwise"}
+    hint = "; if it reads both ways on purpose, declare masks.full()"
+    assert advise(facts_of("future", "", seeing(ALL, **MODEL), more)).endswith(hint)
+    assert hint not in advise(facts_of("future", "", seeing(ALL, **MODEL), {"declared": "causal"}))
+    assert hint not in advise(facts_of("future", "", seeing(ahead(1), **MODEL), more))
+
+
+def test_a_recurrence_that_sees_too_far_back_runs_one_way():
+    fields = seeing(CAUSAL, WINDOW, module="encoder", kind="GRU")
+    assert cause(facts_of("future", "", fields, {})) == "window not applied"
 
 
 @pytest.mark.parametrize(

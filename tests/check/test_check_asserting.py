@@ -91,7 +91,7 @@ def test_what_cannot_be_told_never_passes(monkeypatch: pytest.MonkeyPatch) -> No
     assert str(raised.value).splitlines()[1:] == [
         "  future (train): leak: it moves",
         "    enters in Toy itself, strength 0.3",
-        "    positions: 1 sees 2, 1 sees 2, 1 sees 2, 1 sees 2, 1 sees 2 and 2 more",
+        "    positions: 1 sees 2, 1 sees 2, 1 sees 2, 1 sees 2, 1 sees 2, ...",
         "  cached: differs: it differs",
         "    strength 0.3",
         "    differs at positions 4",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import textwrap
 from collections.abc import Callable
@@ -184,6 +185,8 @@ def test_both_kinds_of_weights(audit: Callable[..., Answer]) -> None:
     answer = audit("closed", "--weights", "both", "--dimension", "future", "--json", "-")
     assert [one["clean"] for one in answer.data["audits"]] == [True, False]
     assert (answer.code, answer.data["clean"]) == (1, False)
+    how = ("--weights", "both", "--dimension", "future", "--png", "both.png")
+    assert "wrote both.png (weights wide; weights given not drawn)\n" in audit("closed", *how).err
     answer = audit("clean", "--weights", "both", "--dimension", "future")
     assert answer.code == 0
     assert answer.out.count("Toy: clean") == 2
@@ -221,9 +224,18 @@ def test_ctrl_c_shows_what_was_found(
     assert answer.err.splitlines()[-1] == "headwise: interrupted; what was found before is shown"
     held = json.loads(Path("part.json").read_text(encoding="utf-8"))
     assert {o["dimension"] for o in held["outcomes"]} == {"future"}
+    assert (held["clean"], held["stopped"]) == (None, True)
+    assert not {"declared", "dtype"} & set(held)  # which are not known
+    assert re.search(r": stopped; 1 leak, in \d ways to run, so far ", words(answer.out))
     answer = audit("clean", "--dimension", "padding")
     assert (answer.code, answer.out, answer.err.strip()) == (130, "", "headwise: interrupted")
-    assert audit("clean").code == 130  # and never 0
+    answer = audit("clean", "--mask", "causal")
+    assert answer.code == 130  # and never 0
+    assert ": stopped; nothing bad so far" in answer.out
+    assert ": clean\n" not in answer.out
+    assert "declared: causal; " in answer.out
+    held = audit("clean", "--weights", "both", "--json", "-").data
+    assert (held["clean"], held["stopped"], len(held["audits"])) == (None, True, 1)
 
 
 def test_ctrl_c_while_the_model_runs(tmp_path: Path) -> None:
@@ -237,11 +249,11 @@ def test_ctrl_c_while_the_model_runs(tmp_path: Path) -> None:
     )
     heed = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
     process = start("audit", "sleeper:make", cwd=tmp_path, preexec_fn=heed)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"runs\n"
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"runs\n"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert (process.returncode, err.strip()) == (130, b"headwise: interrupted")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err.strip()) == (130, b"", b"headwise: interrupted")
 
 
 def test_help_and_wrong_use_import_nothing_heavy() -> None:

@@ -11,7 +11,7 @@ from cli_help import Cli
 import headwise as hw
 
 MODULE = '''"""A module with mistakes."""
-from torch import nn
+from torch import nn, tanh
 import torch
 
 number = 3
@@ -73,6 +73,8 @@ MISTAKES = {
     "number": "OWN:number is int, not a function to call; write module:factory",
     "mak": "OWN has no 'mak'; did you mean make?",
     "Embed.nope": "OWN has no 'Embed.nope'",
+    "zzz": "OWN has no 'zzz'; it has make, nothing, text, raising, leaving, needing, wrong, "
+    "failing, ...",
     "": "'OWN:' names no factory; write module:factory",
     "make()": "'OWN:make()' names no factory",
 }
@@ -141,9 +143,102 @@ def test_the_path_is_as_before(cli: Cli, own: str) -> None:
     assert sys.path == before
 
 
+LEAVING = """
+import sys, torch
+
+print("imported")
+
+def run(ids):
+    print("runs")
+    sys.exit(CODE)
+
+def make():
+    print("made")
+    return run, {"inputs": torch.arange(9)[None]}
+
+def sound():
+    print("made")
+    return lambda ids: (print("runs"), ids[..., None].double().cumsum(1))[1], {"inputs": torch.arange(9)[None]}
+
+def empty():
+    return torch.nn.LSTM
+
+def nothing(unknown):
+    return unknown
+
+def unreadable():
+    return lambda x: x
+"""
+
+
+def written(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(folder)
+    name = f"leaving_{abs(hash((str(folder), code)))}"
+    Path(f"{name}.py").write_text(LEAVING.replace("CODE", code), encoding="utf-8")
+    return name
+
+
+@pytest.mark.parametrize("code", ["", "0", "1", "3", "'no GPU'"])
+def test_a_model_that_leaves_is_2(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    name = written(code, tmp_path, monkeypatch)
+    answer = cli("audit", f"{name}:make")
+    assert (answer.code, answer.out) == (2, "")
+    *_, line = answer.err.strip().splitlines()
+    assert line.startswith("headwise: it could not be audited: SystemExit")
+    assert "line 8)" in line
+
+
+def test_what_a_model_prints_is_not_in_the_json(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = written("", tmp_path, monkeypatch)
+    answer = cli("audit", f"{name}:sound", "--dimension", "future", "--json", "-")
+    assert [o["dimension"] for o in answer.data["outcomes"]][:1] == ["future"]
+    assert answer.err.splitlines()[:3] == ["imported", "made", "runs"]
+
+
+def test_messages_speak_of_options(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = written("", tmp_path, monkeypatch)
+    answer = cli("audit", f"{name}:sound", "--mask", "causal & window(3)")
+    assert answer.code == 2
+    assert "pass --layers" in answer.err
+    answer = cli("audit", f"{name}:sound", "--length", "5")
+    assert "--length 5" in answer.err
+    answer = cli("audit", f"{name}:unreadable")
+    assert '(model, {"inputs": ...})' in answer.err
+    assert "inputs=" not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        (
+            'it ran in float32; dtype="float64" sees finer',
+            "it ran in float32; --dtype float64 sees finer",
+        ),
+        ("9 positions and length=5; give one", "9 positions and --length 5; give one"),
+        ("on purpose, declare masks.full()", "on purpose, declare --mask full"),
+        (
+            "pass inputs= that it reads",
+            'have a factory return (model, {"inputs": ...}) that it reads',
+        ),
+        ("a larger `length` shows it", "a larger --length shows it"),
+    ],
+)
+def test_words_of_python_are_options(said: str, wanted: str) -> None:
+    from headwise.cli.audit.wording import as_options
+
+    assert as_options(said) == wanted
+    assert as_options(wanted) == wanted
+
+
 OPTIONS = {
     "there is no mask 'causl'": ["--mask", "causl"],
-    "for 1 layers; give at most one --mask": [
+    "for 1 layer; give at most one --mask": [
         "--mask",
         "causal",
         "--mask",
@@ -198,13 +293,22 @@ def test_a_leak_in_a_folder_is_found(cli: Cli, folder: Path, tmp_path: Path) -> 
     assert all(q - k > 2 for q, k in held["pairs"])  # two layers reach two back
 
 
-def test_a_text_names_its_tokens(cli: Cli, folder: Path) -> None:
+def test_a_text_names_its_tokens(
+    cli: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     text = "it 书 at a"
     how = ("--text", text, "--dimension", "future")
     assert cli("audit", folder, *how).code == 0
     answer = cli("audit", folder, *how, "--mask", "causal & window(1)")
     assert answer.code == 1
     assert " sees 0 it" in " ".join(answer.out.split())
+    for more in ((), ("--mask", "causal & window(1)")):  # clean, and not
+        cli("audit", folder, *how, *more, "--svg", "text.svg")
+        drawn = Path("text.svg").read_text(encoding="utf-8")
+        Path("text.svg").unlink()
+        assert ">it<" in drawn
+        assert "position that sees" in drawn
     held = cli("audit", folder, *how, "--json", "-").data
     assert held["length"] == len(hw.load(folder).tokenizer.encode(text).ids)
 

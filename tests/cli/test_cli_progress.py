@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from headwise.cli import progress, stopping
-from headwise.cli.progress import RunProgress
+from headwise.cli.progress import RunProgress, StepProgress
 from headwise.cli.stopping import Stopping
 
 
@@ -63,3 +63,18 @@ def test_one_text_is_one(capsys: pytest.CaptureFixture[str], monkeypatch) -> Non
     with RunProgress(1, 0, 0, True) as shown:
         shown.add(1, 30, 1)
     assert capsys.readouterr().err.startswith("1 text (100%), 30 tokens, ")
+
+
+def test_a_long_step_is_told_in_its_midst(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_STEP_EVERY", 0.01)
+    with StepProgress(10) as shown:
+        shown.at(1, "padding, after future: clean")
+        err = ""
+        while "now padding" not in err:
+            err += capsys.readouterr().err
+    assert "1 of 10 done, now padding, after future: clean (0 s)\n" in err
+    capsys.readouterr()
+    assert shown._clock is not None
+    assert not shown._clock.is_alive()

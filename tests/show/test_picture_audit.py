@@ -66,17 +66,32 @@ def test_what_was_not_measured_is_told() -> None:
     untried = next(c for c in figure.axes[1].collections if isinstance(c, QuadMesh)).get_array()
     assert np.array_equal(~untried.mask, np.isnan(maps["measured"].numpy()))
     told = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert told == ["may be seen", "may not be seen", "not measured", "leaks"]
+    assert told == ["may be seen", "may not be seen", "not measured", "no influence", "leaks"]
     clean = draw_audit(made.audit(made.CLEAN)).legends[0].get_texts()
-    assert [text.get_text() for text in clean] == ["may be seen", "may not be seen"]
+    assert [text.get_text() for text in clean] == ["may be seen", "may not be seen", "no influence"]
 
 
 def test_each_leak_has_a_row_up_to_three() -> None:
     audit = made.audit(*[made.leak() for _ in range(5)], made.CLEAN)
     assert len(pictured(audit)) == 3
     figure = draw_audit(audit)
-    assert len(figure.axes) == 7
+    titles = [axes.get_title() for axes in figure.axes[:-1]]  # the last is the bar
+    assert titles == ["declared: causal()", *["measured: future (sdpa)"] * 3]
     assert "2 more are not drawn" in " ".join(figure._supxlabel.get_text().split())  # type: ignore[attr-defined]
+
+
+def test_what_is_declared_otherwise_is_drawn_again() -> None:
+    other = made.maps(8)["allowed"].clone()
+    other[7, 0] = False
+    audit = made.audit(made.leak(), replace(made.leak(dimension="padding"), allowed=other))
+    titles = [axes.get_title().partition(":")[0] for axes in draw_audit(audit).axes[:-1]]
+    assert titles == ["declared", "measured"] * 2
+
+
+def test_a_bar_that_nobody_needs_is_not_there() -> None:
+    nothing = replace(made.CLEAN, measured=made.maps(8)["measured"] * 0)
+    assert len(draw_audit(made.audit(nothing)).axes) == 2
+    assert len(draw_audit(made.audit(made.CLEAN)).axes) == 3
 
 
 def test_nothing_to_draw_is_told() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import audit_help as made
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
 from headwise.check.report import Audit
+from headwise.check.stopped import Stopped
 from headwise.show.terminal_audit import audit_report, conclusion
 
 ALL = made.audit(made.leak(), made.CLEAN, made.DIFFERS, made.UNKNOWN, made.SKIPPED)
@@ -42,9 +45,9 @@ def test_lines_fit_and_nothing_is_lost(width: int, labels: list[str] | None) -> 
         "Toy itself",
         "the edited row itself did not move",
         "there is no encoder",
-        "工具/toy: 1 leak, 1 inconsistency, 1 could not be told",
+        "工具/toy: 1 leak; 1 inconsistency; 1 could not be told",
         "declared: causal() over 2 layers; 8 positions, float64, weights given, seed 0",
-        "strength 0.02; rounding moves 1e-16, and from 3e-13 on it would have been seen",
+        "strength 0.02; rounding alone moves 1e-16; the smallest that would have been seen: 3e-13",
         "differs at position 4, 5",
     ):
         assert said in words
@@ -67,11 +70,11 @@ def test_the_map_shows_each_cell_as_what_it_is() -> None:
     cells = [[row.ljust(16)[2 * k] for k in range(8)] for row in rows]
     for q in range(8):
         for k in range(8):
-            wanted = "░" if q < 2 and k <= q else "?" if q < 2 else "▓" if k <= q else " "
+            wanted = "?" if q < 2 else "▓" if k <= q else " "
             wanted = "X" if (q, k) in ((3, 5), (2, 6)) else "░" if (q, k) == (7, 0) else wanted
             assert cells[q][k] == wanted, (q, k)
     words = " ".join(" ".join(lines).split())
-    for said in ("X may not be seen, and is", "░ may be seen, and was not", "? may not be seen"):
+    for said in ("X may not be seen, and is", "░ may be seen, and was not", "? not tried"):
         assert said in words
 
 
@@ -82,8 +85,13 @@ def test_pairs_come_strongest_first_with_their_tokens() -> None:
     assert "position 3 还 sees 5 了, 2 书 sees 6 图书馆" in words
     padded = made.leak(dimension="padding")  # whose positions are not those of the text
     assert "3 sees 5" in " ".join(shown(made.audit(padded), labels=CHINESE))
+    longer = made.leak(12)  # tried at another length too
+    assert "3 sees 5" in " ".join(shown(made.audit(longer), labels=CHINESE))
     many = tuple((0, k) for k in range(1, 13))
-    assert "0 sees 8 and 4 more" in " ".join(shown(made.audit(made.leak(pairs=many))))
+    words = " ".join(" ".join(shown(made.audit(made.leak(pairs=many)))).split())
+    assert "0 sees 7, 0 sees 8, ...; the strongest of them" in words
+    words = " ".join(" ".join(shown(made.audit(made.leak(pairs=many[:8])))).split())
+    assert "0 sees 8 the window" in words  # where all are shown
 
 
 def test_a_long_map_keeps_a_leak_of_one_cell() -> None:
@@ -94,6 +102,42 @@ def test_a_long_map_keeps_a_leak_of_one_cell() -> None:
     assert [line.split()[0] for line in drawn] == ["0", "60"]
     assert len(cells) == 3  # with the legend's
     assert "4 rows and 4 columns in one cell" in " ".join(" ".join(lines).split())
+
+
+def test_how_many_positions_were_tried() -> None:
+    maps = made.maps(8, (3, 5))
+    assert "tried at" not in " ".join(shown(made.audit(made.leak(**maps))))
+    maps["measured"][:, ::2] = float("nan")
+    words = " ".join(" ".join(shown(made.audit(made.leak(**maps), made.CLEAN))).split())
+    assert "tried at 4 of the 7 positions that count: future (sdpa) future (sdpa):" in words
+    rows = made.maps(8, (3, 5), tried=2)
+    words = " ".join(" ".join(shown(made.audit(made.leak(**rows)))).split())
+    assert "tried at 5 of the 7 positions that count" in words
+
+
+def test_one_layer_is_one_layer() -> None:
+    assert "over 1 layer;" in shown(made.audit(made.CLEAN, layers=1))[1]
+
+
+def test_what_is_below_rounding_says_why() -> None:
+    words = " ".join(" ".join(shown(made.audit(made.leak(floor=1e-12)))).split())
+    assert "would have been seen: 3e-13, as a leak comes again alike" in words
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ((made.CLEAN,), "stopped; nothing bad so far"),
+        ((made.leak(), made.CLEAN), "stopped; 1 leak, so far"),
+        ((made.UNKNOWN,), "stopped; 1 could not be told, so far"),
+    ],
+)
+def test_a_stopped_audit_is_not_clean(outcomes: tuple[object, ...], said: str) -> None:
+    audit = Stopped("toy", outcomes, "", 0, None, "", "given", 3)  # type: ignore[arg-type]
+    assert shown(audit)[:2] == [f"toy: {said}", "weights given, seed 3"]
+    held = audit.as_dict()
+    assert (audit.clean, held["clean"], held["stopped"]) == (False, None, True)
+    assert not {"declared", "dtype", "length", "layers"} & set(held)
 
 
 def test_each_dimension_has_one_map() -> None:
@@ -107,8 +151,14 @@ def test_each_dimension_has_one_map() -> None:
     ("outcomes", "said"),
     [
         ((made.CLEAN,), "clean"),
-        ((made.leak(), made.leak()), "2 leaks"),
-        ((made.DIFFERS, made.DIFFERS), "2 inconsistencies"),
+        ((made.leak(), made.leak(case="train")), "1 leak, in 2 ways to run"),
+        ((made.leak(), made.leak(dimension="padding", case="left")), "2 leaks"),
+        (
+            [made.leak(dimension="padding", case=side) for side in ("left", "right")],
+            "1 leak, in 2 cases",
+        ),
+        ((made.DIFFERS, made.DIFFERS), "1 inconsistency, in 2 cases"),
+        ((made.DIFFERS, replace(made.DIFFERS, dimension="chunked")), "2 inconsistencies"),
         ((made.UNKNOWN, made.CLEAN), "1 could not be told"),
         ((made.SKIPPED,), "nothing was checked"),
         ((), "nothing was checked"),

@@ -38,7 +38,10 @@ def advise(facts: Facts) -> str:
     rule = _rule_of(facts)
     if rule is None:
         return ""
-    return f"looks like {rule.says if isinstance(rule.says, str) else rule.says(facts)}"
+    said = f"looks like {rule.says if isinstance(rule.says, str) else rule.says(facts)}"
+    if facts.assumed and facts.all_seen and (facts.dimension, facts.case) == ("future", ""):
+        return f"{said}; if it reads both ways on purpose, declare masks.full()"
+    return said
 
 
 def cause(facts: Facts) -> str:
@@ -186,6 +189,12 @@ RULES: tuple[Rule, ...] = (
         "a padding mask of the source that the encoder is given and cross-attention is not",
     ),
     Rule(
+        "recurrence both ways",
+        _FUTURE,
+        lambda f: f.in_recurrence and bool(f.offsets) and max(f.offsets) > 0,
+        "a recurrence that runs both ways: bidirectional=False",
+    ),
+    Rule(
         "padding on both sides",
         _FUTURE,
         lambda f: f.in_memory and bool(f.offsets) and max(f.offsets) > 0 and not f.all_seen,
@@ -255,6 +264,13 @@ RULES: tuple[Rule, ...] = (
         lambda f: f.all_seen,
         "something taken over all positions at once (a mean, a norm, a transform, routing by rank): every later "
         "position is seen",
+    ),
+    Rule(
+        "pieces start anew",
+        ("chunked",),
+        lambda f: f.in_memory and f.clean("", dimension="cached"),
+        "a scan or convolution over a piece of several tokens that starts from an empty state: token by token the "
+        "state of the cache is carried on",
     ),
     Rule(
         "memory not carried",

@@ -68,7 +68,7 @@ def _below(outcome: Outcome) -> list[str]:
         for query, key in outcome.pairs[:_PAIRS]
     ]
     if pairs:
-        more = len(outcome.pairs) - len(pairs)
         which = "positions: " if outcome.verdict == "leak" else "differs at positions "
-        told.append(f"{which}{', '.join(pairs)}{f' and {more} more' if more else ''}")
+        more = ", ..." if len(outcome.pairs) > len(pairs) else ""  # `says` tells how many there are
+        told.append(f"{which}{', '.join(pairs)}{more}")
     return [*told, outcome.advice] if outcome.advice else told

@@ -183,8 +183,12 @@ class Audit:
         verdict = "clean" if self.clean else "not clean" if self.leaks else "could not be told"
         head = f"{self.name}: {verdict} ({self.declared}, {self.length} positions, {self.dtype})"
         told = (*self.leaks, *self.unknown)
-        lines = [f"  {o.title}: {o.verdict}: {o.says}" for o in told]
-        return "\n".join([head, *lines])
+        lines = [head]
+        for one in told:
+            lines.append(f"  {one.title}: {one.verdict}: {one.says}")
+            below = [f"enters in {one.place}" if one.place else "", one.advice]
+            lines += [f"    {'; '.join(filter(None, below))}"] if any(below) else []
+        return "\n".join(lines)
 
 
 _WORST: tuple[Verdict, ...] = ("leak", "differs", "unknown", "clean", "skipped")

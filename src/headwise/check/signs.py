@@ -37,6 +37,9 @@ _MEMORIES = (
     "delta",
 )
 _POSITIONS = ("rotary", "position", "embed", "wpe", "alibi")
+_RECURRENCES = ("LSTM", "GRU", "RNN")
+_ASSUMED = "nothing says otherwise"
+"""As `declared` has it in words."""
 _ATTENTIONS = ("attn", "attention", "mha")
 
 
@@ -194,6 +197,16 @@ class Facts:
     def in_memory(self) -> bool:
         """Whether it enters in a convolution, a token shift or a recurrence."""
         return self._named(_MEMORIES) and not self.in_attention
+
+    @property
+    def in_recurrence(self) -> bool:
+        """Whether it enters in a recurrence of torch, which can run both ways."""
+        return self.outcome.kind in _RECURRENCES
+
+    @property
+    def assumed(self) -> bool:
+        """Whether it was held against causal only because nothing says what it is."""
+        return _ASSUMED in self.declared
 
     @property
     def in_positions(self) -> bool:

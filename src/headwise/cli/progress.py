@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 __all__ = ["RunProgress", "StepProgress"]
 
 _EVERY = 30.0
 """Seconds between two lines where there is no terminal."""
+
+_STEP_EVERY = 10.0
+"""The same where the steps are few and differ in length."""
 
 
 class RunProgress:
@@ -75,7 +86,7 @@ class RunProgress:
 
 
 class StepProgress:
-    """Which step of a run of several is under way: a bar on a terminal, else a line for a step that comes late.
+    """Which step of a run of several is under way: a bar on a terminal, else a line every so often.
 
     Args:
         total: how many there are.
@@ -83,29 +94,44 @@ class StepProgress:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self._said = time.monotonic()
+        self._state: tuple[int, str] = (0, "")
+        self._since = time.monotonic()
+        self._ended = threading.Event()
+        self._clock: threading.Thread | None = None
         self._bar: Progress | None = None
         self._task = TaskID(0)
 
     def __enter__(self) -> StepProgress:
         console = Console(stderr=True)
         if console.is_terminal:
-            columns = (BarColumn(20), TextColumn("{task.description}", markup=False))
-            self._bar = Progress(*columns, console=console, transient=True)
+            text = TextColumn("{task.description}", markup=False)
+            self._bar = Progress(
+                BarColumn(20), text, TimeElapsedColumn(), console=console, transient=True
+            )
             self._task = self._bar.add_task("", total=self.total)
             self._bar.start()
+        else:
+            self._clock = threading.Thread(target=self._tell, daemon=True)
+            self._clock.start()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        if self._clock is not None:
+            self._clock.join()
         if self._bar is not None:
             self._bar.stop()
 
     def at(self, done: int, what: str) -> None:
         """So many are done, and this one is under way."""
-        now = time.monotonic()
+        self._state, self._since = (done, what), time.monotonic()
         if self._bar is not None:
             self._bar.update(self._task, description=what, completed=done)
-        elif now - self._said >= _EVERY:
-            self._said = now
-            line = f"{done} of {self.total} done, now {what}"
+
+    def _tell(self) -> None:
+        """A line every so often, also in the midst of a step that takes long."""
+        while not self._ended.wait(_STEP_EVERY):
+            done, what = self._state
+            seconds = time.monotonic() - self._since
+            line = f"{done} of {self.total} done, now {what} ({seconds:.0f} s)"
             Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)

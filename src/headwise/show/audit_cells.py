@@ -19,10 +19,11 @@ __all__ = [
     "leaking",
     "limit_of",
     "maps_of",
+    "tried_of",
 ]
 
 CLEAN, UNTRIED, QUIET, SEEN, LEAK = range(5)
-"""May not be seen and is not; may not, and was not tried; may be seen, and nothing was (or was not tried); may be
+"""May not be seen and is not; was not tried; may be seen, and nothing was; may be
 seen and is; may not be seen and is. In this order the larger of two says more, so cells pool by their maximum."""
 
 
@@ -39,6 +40,22 @@ def maps_of(
 def limit_of(outcome: Outcome) -> float:
     """The influence from which on one counts: the smallest that would have been seen, else what rounding moves."""
     return outcome.smallest if math.isfinite(outcome.smallest) else outcome.floor
+
+
+def tried_of(outcome: Outcome) -> tuple[int, int] | None:
+    """Of how many positions that some must not see, how many were tried; None where there is no map.
+
+    Where the outputs were looked at one by one (by gradients) the positions that must not see some are counted.
+    """
+    maps = maps_of(outcome)
+    if maps is None:
+        return None
+    forbidden, known = ~maps[0], ~np.isnan(maps[1])
+    counts = [
+        (int((known & forbidden).any(axis).sum()), int(forbidden.any(axis).sum()))
+        for axis in (0, 1)
+    ]
+    return min(counts, key=lambda count: count[0] / max(count[1], 1))
 
 
 def leaking(
@@ -65,8 +82,7 @@ def cells_of(
 ) -> Int[np.ndarray, "query key"]:
     """Each cell as one of CLEAN, UNTRIED, QUIET, SEEN, LEAK."""
     seen = measured > limit_of(outcome)
-    inside = np.where(seen, SEEN, QUIET)
-    outside = np.where(np.isnan(measured), UNTRIED, CLEAN)
-    cells = np.where(allowed, inside, outside)
+    tried = np.where(allowed, np.where(seen, SEEN, QUIET), CLEAN)
+    cells = np.where(np.isnan(measured), UNTRIED, tried)
     found: Int[np.ndarray, "query key"] = np.where(leaking(outcome, allowed, measured), LEAK, cells)
     return found

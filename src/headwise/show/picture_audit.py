@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import matplotlib as mpl
 import numpy as np
+import torch
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, QuadMesh
@@ -14,6 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from torch import Tensor
 
 from headwise.check.report import Audit, Outcome
 from headwise.names import ShapeError
@@ -32,6 +34,7 @@ _INCHES = 2.6
 _LEAK = "#d55e00"
 _ALLOWED = weight_shade(0.45)
 _UNTRIED = "#dddddd"
+_EDGE = "#999999"
 _LOWEST = 1e-16
 _NUMBERS = 12
 """So many positions are named at most, where they are numbers."""
@@ -74,26 +77,49 @@ def draw_audit(audit: Audit, *, caption: str = "", labels: Sequence[str] | None 
 def _figure(
     audit: Audit, outcomes: Sequence[Outcome], caption: str, labels: Sequence[str] | None
 ) -> Figure:
-    figure = new_figure(2 * _INCHES + 1.5, len(outcomes) * (_INCHES + 0.5) + 0.75, "compressed")
-    panels = figure.subplots(len(outcomes), 2, squeeze=False)
+    wanted = _panels(outcomes)
+    rows = -(-len(wanted) // 2)
+    figure = new_figure(2 * _INCHES + 1.5, rows * (_INCHES + 0.5) + 0.75, "compressed")
+    panels = figure.subplots(rows, 2, squeeze=False).ravel().tolist()
+    for spare in panels[len(wanted) :]:
+        spare.remove()
+    panels = panels[: len(wanted)]
     norm = _norm(outcomes)
-    for (left, right), outcome in zip(panels, outcomes, strict=True):
+    mesh = None
+    for axes, (outcome, declared) in zip(panels, wanted, strict=True):
         maps = maps_of(outcome)
         assert maps is not None  # else it were not pictured
-        names = _names(outcome, maps[0].shape, labels)
-        _declared(left, maps[0])
-        mesh = _measured(right, outcome, *maps, norm)
-        left.set_title(one_line(f"declared: {audit.declared}"), parse_math=False)
-        right.set_title(f"measured: {outcome.title}", parse_math=False)
-        for axes in (left, right):
-            _frame(axes, names)
-    bar = figure.colorbar(mesh, ax=panels.ravel().tolist(), shrink=0.8, aspect=22 * len(outcomes))
-    bar.set_label("influence, relative to the largest allowed")
-    bar.outline.set_linewidth(0.5)
+        if declared:
+            _declared(axes, maps[0])
+            title = f"declared: {audit.declared}" if audit.declared else "declared"
+        else:
+            mesh = _measured(axes, outcome, *maps, norm)
+            title = f"measured: {outcome.title}"
+        axes.set_title(one_line(title), parse_math=False)
+        _frame(axes, _names(outcome, maps[0].shape, labels))
+    if mesh is not None and any(map(_coloured, outcomes)):  # else nothing is to be read off it
+        bar = figure.colorbar(mesh, ax=panels, shrink=0.8, aspect=22 * rows)
+        bar.set_label("influence, relative to the largest allowed")
+        bar.outline.set_linewidth(0.5)
     _key(figure, outcomes)
     add_caption(figure, _caption(audit, outcomes, caption))
     settle(figure)
     return figure
+
+
+def _panels(outcomes: Sequence[Outcome]) -> list[tuple[Outcome, bool]]:
+    """What each panel shows: an outcome as it is declared (True), once where several are alike, and as measured."""
+    found: list[tuple[Outcome, bool]] = []
+    for outcome in outcomes:
+        drawn = [one.allowed for one, declared in found if declared]
+        if not any(_alike(outcome.allowed, allowed) for allowed in drawn):
+            found.append((outcome, True))
+        found.append((outcome, False))
+    return found
+
+
+def _alike(one: Tensor | None, other: Tensor | None) -> bool:
+    return one is not None and other is not None and torch.equal(one.cpu(), other.cpu())
 
 
 def _norm(outcomes: Sequence[Outcome]) -> LogNorm:
@@ -192,6 +218,8 @@ def _key(figure: Figure, outcomes: Sequence[Outcome]) -> None:
     maps = [m for o in outcomes if (m := maps_of(o)) is not None]
     if any(np.isnan(measured).any() for _, measured in maps):
         signs.append(Patch(facecolor=_UNTRIED, label="not measured"))
+    if any(_white(outcome) for outcome in outcomes):
+        signs.append(Patch(facecolor="white", edgecolor=_EDGE, linewidth=0.6, label="no influence"))
     if any(outcome.bad for outcome in outcomes):
         signs.append(Patch(facecolor="none", edgecolor=_LEAK, linewidth=1.1, label="leaks"))
     figure.legend(
@@ -204,6 +232,18 @@ def _key(figure: Figure, outcomes: Sequence[Outcome]) -> None:
         handlelength=1.4,
         columnspacing=1.6,
     )
+
+
+def _coloured(outcome: Outcome) -> bool:
+    """Whether something was measured that has an influence."""
+    maps = maps_of(outcome)
+    return maps is not None and bool((maps[1] > limit_of(outcome)).any())
+
+
+def _white(outcome: Outcome) -> bool:
+    """Whether something was measured that has no influence."""
+    maps = maps_of(outcome)
+    return maps is not None and bool((maps[1] <= limit_of(outcome)).any())
 
 
 def _caption(audit: Audit, outcomes: Sequence[Outcome], caption: str) -> str:

@@ -30,21 +30,24 @@ def reach_figure(reach: Reach, caption: str) -> Figure:
     wide = max(1.2, sum(widths) * inches) + 0.7 * len(maps)
     figure = new_figure(wide + 0.2, max(1.6, rows * inches) + 0.7)
     panels = figure.subplots(1, len(maps), squeeze=False, width_ratios=widths)[0]
-    steps = reach.layers + 1
+    held = np.unique(np.concatenate([first.ravel() for _, first in maps]))
+    opening = [int(layer) for layer in held if layer >= 0] or [0]
     for axes, (says, first) in zip(panels, maps, strict=True):
-        mesh = _draw(axes, first, reach)
+        mesh = _draw(axes, first, reach.start, opening[-1])
         axes.set_xlabel(says)
     panels[0].set_ylabel("position reached")
-    bar = figure.colorbar(mesh, ax=list(panels), shrink=0.7, label="layers until it can")
-    bar.set_ticks([t for t in range(steps) if steps <= 9 or t % (steps // 8) == 0])
+    bar = figure.colorbar(
+        mesh, ax=list(panels), shrink=0.7, label="after how many layers a path is open"
+    )
+    bar.set_ticks(opening[:: -(-len(opening) // 9)])
     cache = f" Positions before {reach.start} come out of a cache." if reach.start else ""
     add_caption(figure, f"{caption}. Hatched: never.{cache}")
     return figure
 
 
-def _draw(axes: Axes, first: Int[np.ndarray, "query key"], reach: Reach) -> QuadMesh:
+def _draw(axes: Axes, first: Int[np.ndarray, "query key"], start: int, layers: int) -> QuadMesh:
+    """One map, its shades and bar from 0 to the last layer at which any path opens."""
     rows, keys = first.shape
-    layers = reach.layers
     shades = [
         hex_of(weight_shade(1 - 0.85 * layer / max(layers, 1))) for layer in range(layers + 1)
     ]
@@ -59,9 +62,9 @@ def _draw(axes: Axes, first: Int[np.ndarray, "query key"], reach: Reach) -> Quad
     hatch(axes)
     axes.set_aspect("equal")
     axes.invert_yaxis()
-    for axis, start, count in ((axes.xaxis, 0, keys), (axes.yaxis, reach.start, rows)):
-        numbers = _ticks(start, start + count)
-        axis.set_ticks([n - start + 0.5 for n in numbers], labels=list(map(str, numbers)))
+    for axis, least, count in ((axes.xaxis, 0, keys), (axes.yaxis, start, rows)):
+        numbers = _ticks(least, least + count)
+        axis.set_ticks([n - least + 0.5 for n in numbers], labels=list(map(str, numbers)))
     return mesh
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +11,18 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headwise.check.report import Audit, Outcome
-from headwise.show.audit_cells import CLEAN, LEAK, QUIET, SEEN, UNTRIED, cells_of, limit_of, maps_of
+from headwise.show.audit_cells import (
+    CLEAN,
+    LEAK,
+    QUIET,
+    SEEN,
+    UNTRIED,
+    cells_of,
+    limit_of,
+    maps_of,
+    tried_of,
+)
+from headwise.show.audit_words import conclusion, facts_of, number, strength_of
 from headwise.show.cells import fit, flow, print_lines, vertical
 from headwise.show.labels import one_line
 from headwise.show.palette import RGB
@@ -37,7 +47,7 @@ _SAYS = {
     QUIET: "may be seen, and was not",
     LEAK: "may not be seen, and is",
     CLEAN: "may not be seen, and is not",
-    UNTRIED: "may not be seen, not tried",
+    UNTRIED: "not tried",
 }
 _COLOURS: dict[int, RGB] = {SEEN: (95, 175, 215), QUIET: (215, 255, 255), LEAK: (215, 95, 0)}
 
@@ -58,6 +68,7 @@ def audit_report(
     if told:
         lines += [Text(), *_table(told, width, colour)]
     lines += _skipped(audit, width)
+    lines += _tried(told, width)
     advised = (outcome for outcome in audit.unknown if outcome.advice)  # the table says all else
     mapped: set[str] = set()  # one map for each dimension: its other cases look alike
     for outcome in (*audit.leaks, *advised):
@@ -71,26 +82,11 @@ def audit_report(
     return print_lines(lines)
 
 
-def conclusion(audit: Audit) -> str:
-    """What an audit comes to, in words: `clean`, `2 leaks, 1 inconsistency`, `1 could not be told`."""
-    leaks = sum(outcome.verdict == "leak" for outcome in audit.leaks)
-    others = len(audit.leaks) - leaks
-    told = [f"{leaks} leak{'s' * (leaks > 1)}"] if leaks else []
-    told += [f"{others} inconsistenc{'ies' if others > 1 else 'y'}"] if others else []
-    told += [f"{len(audit.unknown)} could not be told"] if audit.unknown else []
-    return ", ".join(told) or ("clean" if audit.clean else "nothing was checked")
-
-
 def _headline(audit: Audit, width: int, colour: bool) -> list[Text]:
     good = "bold green" if audit.clean else "bold red" if audit.leaks else "bold yellow"
     said = _words(conclusion(audit), good if colour else "")
-    layers = f" over {audit.layers} layers" if audit.layers is not None else ""
-    facts = (
-        f"declared: {one_line(audit.declared)}{layers}; {audit.length} positions, {audit.dtype}, "
-        f"weights {audit.weights}, seed {audit.seed}"
-    )
     head = flow([*_words(f"{one_line(audit.name)}:"), *said], width, gap=1)
-    return [*head, *flow(_words(facts), width, gap=1)]
+    return [*head, *flow(_words(facts_of(audit)), width, gap=1)]
 
 
 def _skipped(audit: Audit, width: int) -> list[Text]:
@@ -100,6 +96,20 @@ def _skipped(audit: Audit, width: int) -> list[Text]:
         return []
     told = "; ".join(f"{one_line(o.title)} ({one_line(o.says)})" for o in left)
     return [Text(), *flow(_words(f"not checked: {told}"), width, gap=1)]
+
+
+def _tried(outcomes: Sequence[Outcome], width: int) -> list[Text]:
+    """Where not all positions were tried: of how many, and in which cases."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for outcome in outcomes:
+        count = tried_of(outcome)
+        if count is not None and count[0] < count[1]:
+            found.setdefault(count, []).append(one_line(outcome.title))
+    said = (
+        f"tried at {few} of the {all_} positions that count: {', '.join(titles)}"
+        for (few, all_), titles in found.items()
+    )
+    return [line for text in said for line in [Text(), *flow(_words(text), width, gap=1)]]
 
 
 def _table(outcomes: Sequence[Outcome], width: int, colour: bool) -> list[Text]:
@@ -133,11 +143,6 @@ def _numbers(outcome: Outcome) -> tuple[str, str]:
     return number(outcome.strength) if measured else "", number(outcome.smallest)
 
 
-def number(value: float) -> str:
-    """As 0, 0.021 or 3.1e-13; "" where there is none."""
-    return f"{value:.2g}" if math.isfinite(value) else ""
-
-
 def _beside(line: Text, words: Sequence[Text], width: int, indent: int, apart: bool) -> list[Text]:
     """The words after a line, wrapped below each other, or all on lines of their own."""
     if not words:
@@ -155,7 +160,7 @@ def _told(outcome: Outcome, width: int, labels: Sequence[str] | None, colour: bo
     if outcome.place:
         lines += _indented(f"enters in {outcome.place}", width)
     if outcome.bad:
-        lines += _indented(_strength(outcome), width)
+        lines += _indented(strength_of(outcome), width)
     if outcome.pairs:
         lines += _pairs(outcome, _names_of(outcome, labels), width)
     return lines + (_indented(outcome.advice, width) if outcome.advice else [])
@@ -163,14 +168,10 @@ def _told(outcome: Outcome, width: int, labels: Sequence[str] | None, colour: bo
 
 def _names_of(outcome: Outcome, labels: Sequence[str] | None) -> Sequence[str] | None:
     """The tokens, where the outcome's positions are those of the text."""
-    return labels if outcome.dimension == "future" else None
-
-
-def _strength(outcome: Outcome) -> str:
-    said = f"strength {number(outcome.strength)}; rounding moves {number(outcome.floor)}"
-    if math.isfinite(outcome.smallest):
-        said += f", and from {number(outcome.smallest)} on it would have been seen"
-    return said
+    if labels is None or outcome.dimension != "future":
+        return None
+    other = outcome.allowed is not None and outcome.allowed.shape[0] != len(labels)
+    return None if other else labels
 
 
 def _pairs(outcome: Outcome, labels: Sequence[str] | None, width: int) -> list[Text]:
@@ -182,9 +183,14 @@ def _pairs(outcome: Outcome, labels: Sequence[str] | None, width: int) -> list[T
     else:
         said = [_position(q, labels) for q, _ in shown]
         lead = "differs at position"
-    more = len(outcome.pairs) - len(shown)
-    said[-1] += f" and {more} more" if more else ""
-    pieces = [*_words(lead), *(Text(x + ("," if x is not said[-1] else "")) for x in said)]
+    said = [f"{text}," for text in said[:-1]] + said[-1:]
+    more = len(outcome.pairs) > len(
+        shown
+    )  # they hold the strongest alone: how many there are `says` tells
+    end = _words(", ...; the strongest of them" if outcome.verdict == "leak" else ", ...")
+    if more:
+        said[-1] += end.pop(0).plain
+    pieces = [*_words(lead), *map(Text, said), *(end if more else [])]
     return _pieces_indented(pieces, width)
 
 

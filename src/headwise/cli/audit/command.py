@@ -108,8 +108,9 @@ def audit(
     function of yours in a module of the current folder, which takes no argument and returns a module or a
     callable, or such a one and a dict of arguments of hw.audit.
 
-    The exit code is 0 where all is clean, 1 where there is a leak or two ways to run differ, 2 where it could not
-    be told. Ctrl-C stops, and shows what was found until then.
+    The exit code is 0 for clean, 1 for a leak or two ways to run that differ, 2 where it could not be told. Ctrl-C
+    stops with 130, and shows what was found until then; that is never called clean. What a model prints goes to
+    stderr.
 
     \b
     headwise audit smollm2

@@ -24,6 +24,7 @@ __all__ = ["from_here", "is_factory", "made", "where_raised"]
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _FACTORY = re.compile(rf"({_NAME}):({_NAME})")
+_SHOWN = 8
 _USE = "write module:factory, for instance my_model:make for the function make of my_model.py"
 
 
@@ -109,14 +110,25 @@ def _attribute(module: ModuleType, name: str, path: str) -> Any:
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
-            own = [n for n in vars(module) if not n.startswith("_") and callable(vars(module)[n])]
+            own = _own(module)
             near = difflib.get_close_matches(path, own, n=1)
-            hint = (
-                f"; did you mean {near[0]}?" if near else f"; it has {', '.join(own[:8]) or 'none'}"
-            )
+            shown = ", ".join([*own[:_SHOWN], "..."] if len(own) > _SHOWN else own) or "none"
+            hint = f"; did you mean {near[0]}?" if near else f"; it has {shown}"
             raise ModelError(f"{name} has no {path!r}{hint}")
         found = getattr(found, part)
     return found
+
+
+def _own(module: ModuleType) -> list[str]:
+    """What the module defines itself that can be called, functions before classes; nothing that it imports."""
+    found = {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and callable(value)
+        and getattr(value, "__module__", "") == module.__name__
+    }
+    return sorted(found, key=lambda name: not inspect.isfunction(found[name]))
 
 
 def _check_factory(factory: Any, target: str) -> None:

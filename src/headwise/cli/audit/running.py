@@ -6,18 +6,21 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 
+from headwise.check.advice import advised
 from headwise.check.auditing import audit
 from headwise.check.report import DIMENSIONS, Audit, Outcome
+from headwise.check.stopped import Stopped
 from headwise.cli.audit.command import COULD_NOT, AuditRequest
 from headwise.cli.audit.factory import from_here, where_raised
 from headwise.cli.audit.target import Target, target_of
+from headwise.cli.audit.wording import as_options, in_options
 from headwise.cli.look.as_json import write_json
 from headwise.cli.printing import print_out, say
 from headwise.cli.progress import StepProgress
@@ -35,11 +38,12 @@ def run(request: AuditRequest) -> int:
     Raises:
         HeadwiseError: what stopped it before anything was found.
     """
-    with from_here():
+    with from_here(), redirect_stdout(sys.stderr):  # what a model prints is no result
         target = target_of(request)
         found, problem = _through(request, target)
     if not found and problem is not None:
         raise problem
+    found = list(map(in_options, found))
     code = _tell(request, found, target.labels)
     if isinstance(problem, KeyboardInterrupt):
         say("headwise: interrupted; what was found before is shown")
@@ -77,36 +81,39 @@ def _audited(target: Target, own: dict[str, Any], outcomes: list[Outcome]) -> Au
     arguments = target.arguments | own
     asked = [name for name in DIMENSIONS if name in (arguments.get("dimensions") or DIMENSIONS)]
     with StepProgress(len(asked)) as progress:
-        progress.at(0, "preparing the model")
+        progress.at(0, asked[0] if asked else "the model")
 
         def seen(outcome: Outcome) -> None:
+            """All cases of a dimension come at its end, so that the next one runs by then."""
             outcomes.append(outcome)
-            done = asked.index(outcome.dimension) if outcome.dimension in asked else 0
-            progress.at(done, f"{outcome.title}: {outcome.verdict}")
+            done = 1 + asked.index(outcome.dimension) if outcome.dimension in asked else 0
+            what = asked[done] if done < len(asked) else "the end"
+            progress.at(done, f"{what}, after {outcome.title}: {outcome.verdict}")
 
         try:
             return audit(target.model, seen=seen, **arguments)
-        except HeadwiseError:
-            raise
+        except HeadwiseError as error:
+            raise type(error)(as_options(str(error))) from None
         except torch.OutOfMemoryError as error:
             line = str(error).strip().partition("\n")[0]
             raise ModelError(f"{line}; a smaller --length or --dtype float32 needs less") from None
-        except Exception as error:  # whatever a model of the user's raises
+        except (Exception, SystemExit) as error:  # whatever a model of the user's raises
             raise ModelError(f"it could not be audited: {where_raised(error)}") from error
 
 
 def _part(
     request: AuditRequest, target: Target, kind: str | None, outcomes: Sequence[Outcome]
-) -> Audit:
+) -> Stopped:
     """What was found of an audit that came to no end."""
     maps = [outcome.allowed for outcome in outcomes if outcome.allowed is not None]
-    return Audit(
+    declared = ", then ".join(request.masks)
+    return Stopped(
         name=request.target,
-        outcomes=tuple(outcomes),
-        declared=", then ".join(request.masks) or "what the model says",
+        outcomes=advised(outcomes, declared=declared),
+        declared=declared,
         length=maps[0].shape[0] if maps else target.arguments.get("length", 0),
         layers=request.layers,
-        dtype=request.dtype or "dtype not told",
+        dtype=request.dtype or "",
         weights=str(kind or target.arguments.get("weights", "given")),
         seed=target.arguments.get("seed", 0),
         notes=("it was stopped before its end: other dimensions were not checked",),
@@ -116,10 +123,8 @@ def _part(
 def _tell(request: AuditRequest, found: Sequence[Audit], labels: Sequence[str] | None) -> int:
     """Show, write and draw what was found; the exit code of the worst."""
     if request.json is not None:
-        held = [one.as_dict() for one in found]
-        whole = {"clean": all(one.clean for one in found), "audits": held}
         with _answered():
-            write_json(held[0] if len(held) == 1 else whole, request.json)
+            write_json(_held(request, found), request.json)
     if str(request.json) != "-":
         for one in found:
             _print(one, labels)
@@ -129,6 +134,17 @@ def _tell(request: AuditRequest, found: Sequence[Audit], labels: Sequence[str] |
         _draw(path, found, labels)
     codes = {one.code for one in found}
     return next(code for code in (1, COULD_NOT, 0) if code in codes)
+
+
+def _held(request: AuditRequest, found: Sequence[Audit]) -> dict[str, Any]:
+    """What is written as JSON: the audit, or with both kinds of weights all of them."""
+    held = [one.as_dict() for one in found]
+    if request.weights != "both":
+        return held[0]
+    stopped = len(found) < 2 or any(isinstance(one, Stopped) for one in found)
+    if stopped:
+        return {"clean": None, "stopped": True, "audits": held}
+    return {"clean": all(one.clean for one in found), "audits": held}
 
 
 @contextmanager
@@ -167,4 +183,6 @@ def _draw(path: Path, found: Sequence[Audit], labels: Sequence[str] | None) -> N
     for warning in caught:
         if issubclass(warning.category, MissingGlyphWarning):
             say(f"headwise: {warning.message}")
-    say(f"wrote {path}")
+    others = [f"weights {one.weights}" for one in mapped if one is not worst]
+    left = f" (weights {worst.weights}; {', '.join(others)} not drawn)" if others else ""
+    say(f"wrote {path}{left}")

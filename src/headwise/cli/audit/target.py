@@ -39,7 +39,8 @@ def target_of(request: AuditRequest) -> Target:
     read = [masks.read(text) for text in request.masks]
     if request.layers is not None and request.layers < len(read):
         raise MaskError(
-            f"{len(read)} masks came for {request.layers} layers; give at most one --mask for each"
+            f"{len(read)} masks came for {request.layers} layer{'s' * (request.layers > 1)}; "
+            "give at most one --mask for each"
         )
     if is_factory(request.target):
         if request.text is not None:
