@@ -126,6 +126,7 @@ def test_a_leak_from_one_call_into_the_next() -> None:
     torch.manual_seed(0)
     (leak,) = hw.audit(Remembers()).leaks
     assert (leak.dimension, leak.case) == ("rows", "calls")
+    assert leak.module == ""  # its own forward keeps and adds what was read
 
 
 class Unsayable(nn.Module):

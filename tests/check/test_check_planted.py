@@ -9,7 +9,7 @@ from zoo_parts import Fault
 import headwise as hw
 from headwise.check.report import COMPARISONS, DIMENSIONS
 
-SEEDS = (0, 1, 2)
+SEEDS = (0, 1)
 
 LOOKS_LIKE = {
     "window one too wide": "window off by one",

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from headwise.check.edits.outcomes import all_pairs, examined, skipped, unknown
 from headwise.check.given import Given
 from headwise.check.influence import Bench
+from headwise.check.locating import Entry, entry
 from headwise.check.plan import Plan, Way, ways
 from headwise.check.report import Outcome
+from headwise.check.tracing import Trace, trace
+from headwise.names import HeadwiseError
 
 __all__ = ["check_rows"]
 
@@ -76,28 +80,50 @@ def _in(plan: Plan, given: Given, way: Way, row: int) -> Outcome:
 
 
 def _calls(plan: Plan) -> Outcome:
-    """The same input twice on one copy, after another was read: what was read before must not come in."""
+    """The same input on one copy after another was read: what was read before must not come in."""
     before = [plan.two_rows(number).row(1) for number in (1, 2)]
-    out = []
     try:
-        for read in before:
-            copy = plan.subject.fresh()
-            copy.call(read)
-            out.append(copy.call(plan.given))
+        out = [_after(plan, read) for read in before]
     except Exception as error:  # a model raises whatever it meets
         return unknown("rows", f"a second call raised {type(error).__name__}", "calls")
     apart = (out[0] - out[1]).abs().amax(-1)[0]
     scale = float(out[0].abs().max())
     strength = float(apart.max()) / scale if scale > 0.0 else float(apart.max())
+    least = 8 * plan.subject.fine
     if math.isnan(strength):
         return unknown("rows", "a second call gives NaN", "calls")
-    if strength <= 8 * plan.subject.fine:
-        return Outcome("rows", "calls", "clean", "nothing moved", strength, 0.0, plan.subject.fine)
+    if strength <= least:
+        return Outcome("rows", "calls", "clean", "nothing moved", strength, 0.0, least)
     at = int(apart.argmax())
     says = (
         f"what one call read comes into the next: position {at} differs by {strength:.2g} of the output after "
         "another text"
     )
+    place = _place(plan, before)
+    module, kind = (None, "") if place is None else (place.module, place.kind)
     return Outcome(
-        "rows", "calls", "leak", says, strength, 0.0, plan.subject.fine, pairs=((at, at),)
+        "rows", "calls", "leak", says, strength, 0.0, least, module, kind, pairs=((at, at),)
     )
+
+
+def _after(plan: Plan, read: Given) -> Tensor:
+    """What the input gives after another was read."""
+    copy = plan.subject.fresh()
+    copy.call(read)
+    return copy.call(plan.given)
+
+
+def _place(plan: Plan, before: list[Given]) -> Entry | None:
+    """The first module that gives something else after another text was read."""
+    try:
+        one, other = (_trace_after(plan, read) for read in before)
+        return entry(one, other, torch.ones(1, plan.length, dtype=torch.bool))
+    except HeadwiseError:  # nothing inside has positions, or two sizes are alike
+        return None
+
+
+def _trace_after(plan: Plan, read: Given) -> Trace:
+    copy = plan.subject.fresh()
+    assert copy.module is not None
+    copy.call(read)
+    return trace(copy.module, lambda: copy.call(plan.given), plan.length)
