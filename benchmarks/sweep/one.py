@@ -16,7 +16,7 @@ from fields import LENGTH
 from shrink import TYPES, build, kinds_of_layers
 
 from headwise.check.auditing import audit
-from headwise.check.report import DIMENSIONS, Outcome
+from headwise.check.telling.report import DIMENSIONS, Outcome
 
 _KEPT = ("dimension", "case", "verdict", "says", "strength", "floor", "smallest", "module", "kind")
 

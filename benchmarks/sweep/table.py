@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from explained import explained
 from one import Row
 
-from headwise.check.report import DIMENSIONS
+from headwise.check.telling.report import DIMENSIONS
 
 _WORST = ("leak", "differs", "unknown", "clean", "skipped")
 _SHORT = {"clean": "ok", "skipped": "", "unknown": "?", "leak": "LEAK", "differs": "differs"}

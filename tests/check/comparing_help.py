@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headwise.check.comparing import Draw
-from headwise.check.given import Given, Source
-from headwise.check.report import Outcome
-from headwise.check.subject import Subject, prepared, subject_of
+from headwise.check.reading.given import Given, Source
+from headwise.check.running.subject import Subject, prepared, subject_of
+from headwise.check.telling.report import Outcome
 
 sys.path.append(str(Path(__file__).parents[1] / "hub"))
 

@@ -9,8 +9,8 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from headwise.check.locating import Entry, entry
-from headwise.check.tracing import trace
+from headwise.check.places.locating import Entry, entry
+from headwise.check.places.tracing import trace
 from headwise.nn import Decoder, TransformerConfig
 
 LENGTH, VOCAB, EDITED = 13, 97, 7

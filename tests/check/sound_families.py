@@ -7,7 +7,7 @@ from typing import Any
 from faults_cached import RECURRENT_GEMMA, RWKV, tiny
 from zoo_parts import Sound, sound
 
-from headwise.check.report import DIMENSIONS
+from headwise.check.telling.report import DIMENSIONS
 from headwise.core import masks
 
 EXPERTS = {

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from headwise.check.advice import RULES, advise, advised, cause
-from headwise.check.report import Outcome
-from headwise.check.signs import Facts
+from headwise.check.telling.advice import RULES, advise, advised, cause
+from headwise.check.telling.report import Outcome
+from headwise.check.telling.signs import Facts
 from headwise.core import masks
 
 N = 12

@@ -11,7 +11,7 @@ from locating_help import blend, change_output, ours, spread, tiny
 from torch import Tensor, nn
 
 import headwise as hw
-from headwise.check.advice import advised
+from headwise.check.telling.advice import advised
 from headwise.core import masks
 from headwise.core.masks import Mask
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from headwise import HeadwiseError, assert_no_leak, masks
 from headwise.check import asserting
-from headwise.check.report import Audit, Outcome
+from headwise.check.telling.report import Audit, Outcome
 
 
 class Mix(nn.Module):

@@ -11,9 +11,9 @@ from tiny_models import build
 from torch import Tensor, nn
 
 import headwise as hw
-from headwise.check.arguments import signature_of
-from headwise.check.subject import subject_of
-from headwise.check.vocabulary import vocabulary_of
+from headwise.check.reading.arguments import signature_of
+from headwise.check.reading.vocabulary import vocabulary_of
+from headwise.check.running.subject import subject_of
 from headwise.names import ModelError
 
 VOCAB, WIDTH = 53, 16

@@ -22,8 +22,8 @@ from locating_help import (
 )
 from torch import Tensor, nn
 
-from headwise.check.locating import Entry, entry, entry_by_gradient
-from headwise.check.tracing import trace
+from headwise.check.places.locating import Entry, entry, entry_by_gradient
+from headwise.check.places.tracing import trace
 from headwise.core import masks
 
 CAUSAL = [name for name in FAMILIES if name != "albert"]

@@ -10,8 +10,8 @@ from locating_help import EDITED, LENGTH, before, blend, edited, ids_of
 from torch import Tensor, nn
 
 import headwise as hw
-from headwise.check.locating import Entry, entry, entry_by_gradient
-from headwise.check.tracing import trace
+from headwise.check.places.locating import Entry, entry, entry_by_gradient
+from headwise.check.places.tracing import trace
 from headwise.core import masks
 
 pytestmark = pytest.mark.models

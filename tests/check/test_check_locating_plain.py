@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from locating_help import LENGTH, change_output, future_entry, spread
 from torch import Tensor, nn
 
-from headwise.check.locating import Entry
+from headwise.check.places.locating import Entry
 
 
 class Plain(nn.Module):

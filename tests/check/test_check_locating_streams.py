@@ -17,8 +17,8 @@ from locating_help import (
 )
 from torch import Tensor, nn
 
-from headwise.check.locating import Entry, entry
-from headwise.check.tracing import trace
+from headwise.check.places.locating import Entry, entry
+from headwise.check.places.tracing import trace
 
 _T5 = {
     "vocab_size": 97,

@@ -7,7 +7,7 @@ from zoo import FAULTS
 from zoo_parts import Fault
 
 import headwise as hw
-from headwise.check.report import COMPARISONS, DIMENSIONS
+from headwise.check.telling.report import COMPARISONS, DIMENSIONS
 
 SEEDS = (0, 1)
 

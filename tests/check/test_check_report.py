@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 import headwise as hw
-from headwise.check.report import Audit, Outcome
+from headwise.check.telling.report import Audit, Outcome
 
 
 def test_each_leak_says_where_it_enters_and_what_it_looks_like() -> None:

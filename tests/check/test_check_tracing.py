@@ -21,9 +21,9 @@ from locating_help import (
 )
 from torch import Tensor, nn
 
-from headwise.check.locating import Entry, entry, entry_by_gradient
-from headwise.check.placing import leaves, placed
-from headwise.check.tracing import trace
+from headwise.check.places.locating import Entry, entry, entry_by_gradient
+from headwise.check.places.placing import leaves, placed
+from headwise.check.places.tracing import trace
 from headwise.names import ModelError, ShapeError
 
 D = 6

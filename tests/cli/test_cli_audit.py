@@ -14,7 +14,7 @@ from cli_help import Answer, Cli, environment, start
 from PIL import Image
 from rich.cells import cell_len
 
-from headwise.check.report import DIMENSIONS, Outcome
+from headwise.check.telling.report import DIMENSIONS, Outcome
 from headwise.cli.audit.command import _DIMENSIONS
 
 TOYS = '''

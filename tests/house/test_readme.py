@@ -126,7 +126,7 @@ def test_the_page_on_audits_names_every_dimension_verdict_and_argument():
     from typing import get_args
 
     import headwise as hw
-    from headwise.check.report import DIMENSIONS, Verdict
+    from headwise.check.telling.report import DIMENSIONS, Verdict
 
     page = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
     arguments = [name for name in inspect.signature(hw.audit).parameters if name != "model"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from headwise.check.report import Audit, Outcome
+from headwise.check.telling.report import Audit, Outcome
 
 
 def maps(length: int, *leaks: tuple[int, int], tried: int = 0) -> dict[str, torch.Tensor]:

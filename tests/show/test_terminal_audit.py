@@ -9,8 +9,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from headwise.check.report import Audit
-from headwise.check.stopped import Stopped
+from headwise.check.telling.report import Audit
+from headwise.check.telling.stopped import Stopped
 from headwise.show.terminal_audit import audit_report, conclusion
 
 ALL = made.audit(made.leak(), made.CLEAN, made.DIFFERS, made.UNKNOWN, made.SKIPPED)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headwise.check.auditing import audit
-from headwise.check.report import Audit, Outcome
+from headwise.check.telling.report import Audit, Outcome
 from headwise.core.masks import Mask
 
 __all__ = ["assert_no_leak"]

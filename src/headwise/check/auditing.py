@@ -10,8 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.check.advice import advised
-from headwise.check.asking import dimensions_of, length_of, mask_of, picks, whole
 from headwise.check.comparing import (
     check_cached,
     check_chunked,
@@ -21,17 +19,19 @@ from headwise.check.comparing import (
 )
 from headwise.check.comparing.places import place_between
 from headwise.check.declared import Declared, declared_by, declared_of, layers_of, stacked
-from headwise.check.drawing import Drawn, drawn
 from headwise.check.edits.documents import check_documents
 from headwise.check.edits.future import check_future
 from headwise.check.edits.memory import check_memory
 from headwise.check.edits.padding import check_padding
 from headwise.check.edits.rows import check_rows
-from headwise.check.inputs import named_of, taken
-from headwise.check.noting import noted
-from headwise.check.plan import Plan, spread
-from headwise.check.report import Audit, Outcome
-from headwise.check.subject import Subject, prepared, subject_of
+from headwise.check.reading.asking import dimensions_of, length_of, mask_of, picks, whole
+from headwise.check.reading.drawing import Drawn, drawn
+from headwise.check.reading.inputs import named_of, taken
+from headwise.check.reading.noting import noted
+from headwise.check.running.plan import Plan, spread
+from headwise.check.running.subject import Subject, prepared, subject_of
+from headwise.check.telling.advice import advised
+from headwise.check.telling.report import Audit, Outcome
 from headwise.core.masks import Mask
 from headwise.names import ConfigError, ModelError
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from headwise.check.subject import Subject
+from headwise.check.running.subject import Subject
 from headwise.core import masks
 from headwise.core.masks import Mask
 from headwise.names import MaskError

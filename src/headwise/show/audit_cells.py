@@ -7,7 +7,7 @@ import math
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from headwise.check.report import Outcome
+from headwise.check.telling.report import Outcome
 
 __all__ = [
     "CLEAN",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from headwise.check.report import Audit, Outcome
-from headwise.check.stopped import Stopped
+from headwise.check.telling.report import Audit, Outcome
+from headwise.check.telling.stopped import Stopped
 from headwise.show.labels import one_line
 
 __all__ = ["conclusion", "facts_of", "number", "strength_of"]

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from headwise.check.report import Audit, Outcome
+from headwise.check.telling.report import Audit, Outcome
 from headwise.names import ShapeError
 from headwise.show.audit_cells import leaking, limit_of, maps_of
 from headwise.show.fonts import families_for

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
-from headwise.check.report import Audit, Outcome
+from headwise.check.telling.report import Audit, Outcome
 from headwise.show.audit_cells import (
     CLEAN,
     LEAK,

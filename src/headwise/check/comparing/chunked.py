@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headwise.check.comparing.sides import Draw, Locate
 from headwise.check.comparing.through import through_cache
-from headwise.check.report import Outcome
-from headwise.check.subject import Subject
+from headwise.check.running.subject import Subject
+from headwise.check.telling.report import Outcome
 
 __all__ = ["check_chunked"]
 

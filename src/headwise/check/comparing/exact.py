@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.check.given import Given
-from headwise.check.noise import Coarsest, Noise, noise_of
-from headwise.check.subject import Subject
-from headwise.check.widening import widened
+from headwise.check.measuring.noise import Coarsest, Noise, noise_of
+from headwise.check.reading.given import Given
+from headwise.check.running.subject import Subject
+from headwise.check.running.widening import widened
 
 __all__ = ["Runner", "runner_of"]
 

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headwise.check.caching import Reading, Way, way_of
-from headwise.check.calm import in_mode, quietly, seeded
-from headwise.check.given import Given
-from headwise.check.subject import Subject
+from headwise.check.reading.given import Given
+from headwise.check.running.caching import Reading, Way, way_of
+from headwise.check.running.calm import in_mode, quietly, seeded
+from headwise.check.running.subject import Subject
 
 __all__ = ["cut", "hidden_left", "read_pieces", "real_of", "way_through"]
 

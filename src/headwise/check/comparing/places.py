@@ -7,8 +7,8 @@ from dataclasses import replace
 from torch import Tensor
 
 from headwise.check.comparing.sides import Side, Sides
-from headwise.check.locating import entry
-from headwise.check.tracing import Called, Trace, trace
+from headwise.check.places.locating import entry
+from headwise.check.places.tracing import Called, Trace, trace
 from headwise.names import HeadwiseError
 
 __all__ = ["place_between"]

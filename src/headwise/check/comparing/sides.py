@@ -9,8 +9,8 @@ from typing import Any
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.check.given import Given
-from headwise.check.subject import Subject
+from headwise.check.reading.given import Given
+from headwise.check.running.subject import Subject
 
 __all__ = ["Draw", "Locate", "Side", "Sides"]
 

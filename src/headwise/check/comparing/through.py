@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.check.caching import Way
 from headwise.check.comparing.exact import Runner, runner_of
 from headwise.check.comparing.pieces import cut, hidden_left, read_pieces, real_of, way_through
 from headwise.check.comparing.sides import Draw, Locate, Side, Sides
 from headwise.check.comparing.verdict import Asking, Pair, compared, first_line, gap
-from headwise.check.given import Given, positions_of
-from headwise.check.report import Outcome
-from headwise.check.subject import Subject
+from headwise.check.reading.given import Given, positions_of
+from headwise.check.running.caching import Way
+from headwise.check.running.subject import Subject
+from headwise.check.telling.report import Outcome
 from headwise.names import ModelError
 
 __all__ = ["through_cache"]

@@ -14,12 +14,12 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headwise.check.calm import without_dropout
 from headwise.check.comparing.exact import Runner, runner_of
 from headwise.check.comparing.sides import Draw, Locate, Side, Sides
 from headwise.check.comparing.verdict import Asking, Pair, compared, first_line, gap
-from headwise.check.report import Outcome
-from headwise.check.subject import Subject
+from headwise.check.running.calm import without_dropout
+from headwise.check.running.subject import Subject
+from headwise.check.telling.report import Outcome
 
 __all__ = ["check_training"]
 

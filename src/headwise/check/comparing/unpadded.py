@@ -15,9 +15,9 @@ from torch import Tensor
 from headwise.check.comparing.exact import Runner, runner_of
 from headwise.check.comparing.sides import Draw, Locate, Side, Sides
 from headwise.check.comparing.verdict import Asking, Pair, compared, gap
-from headwise.check.given import Given
-from headwise.check.report import Outcome
-from headwise.check.subject import Subject
+from headwise.check.reading.given import Given
+from headwise.check.running.subject import Subject
+from headwise.check.telling.report import Outcome
 
 __all__ = ["check_unpadded"]
 

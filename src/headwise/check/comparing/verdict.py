@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headwise.check.comparing.sides import Locate, Sides
-from headwise.check.noise import Noise
-from headwise.check.report import Outcome
+from headwise.check.measuring.noise import Noise
+from headwise.check.telling.report import Outcome
 
 __all__ = ["Asking", "Pair", "compared", "first_line", "gap"]
 

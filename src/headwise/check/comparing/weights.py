@@ -13,8 +13,8 @@ from headwise.check.comparing.exact import Runner, runner_of
 from headwise.check.comparing.pieces import hidden_left, real_of
 from headwise.check.comparing.sides import Draw, Locate, Side, Sides
 from headwise.check.comparing.verdict import Asking, Pair, compared, gap
-from headwise.check.report import Outcome
-from headwise.check.subject import IMPLEMENTATIONS, Subject
+from headwise.check.running.subject import IMPLEMENTATIONS, Subject
+from headwise.check.telling.report import Outcome
 
 __all__ = ["check_weights"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 
 from headwise.check.edits.outcomes import examined, skipped
-from headwise.check.influence import Bench
-from headwise.check.plan import Plan, Way
-from headwise.check.report import Outcome
+from headwise.check.measuring.influence import Bench
+from headwise.check.running.plan import Plan, Way
+from headwise.check.telling.report import Outcome
 
 __all__ = ["check_documents"]
 

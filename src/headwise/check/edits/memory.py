@@ -8,10 +8,10 @@ from dataclasses import replace
 import torch
 
 from headwise.check.edits.outcomes import all_pairs, examined, skipped
-from headwise.check.given import Given
-from headwise.check.influence import Bench
-from headwise.check.plan import Plan, Way, spread
-from headwise.check.report import Outcome
+from headwise.check.measuring.influence import Bench
+from headwise.check.reading.given import Given
+from headwise.check.running.plan import Plan, Way, spread
+from headwise.check.telling.report import Outcome
 
 __all__ = ["check_memory"]
 

@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headwise.check.given import COPIED
-from headwise.check.influence import Bench
-from headwise.check.judging import Judgement, judge
-from headwise.check.locating import Entry
-from headwise.check.places import Sought, place_of
-from headwise.check.plan import Plan, Way
-from headwise.check.report import Outcome
-from headwise.check.screening import blocks_of, screened
-from headwise.check.subject import Subject
+from headwise.check.measuring.influence import Bench
+from headwise.check.measuring.judging import Judgement, judge
+from headwise.check.measuring.screening import blocks_of, screened
+from headwise.check.places.locating import Entry
+from headwise.check.places.seeking import Sought, place_of
+from headwise.check.reading.given import COPIED
+from headwise.check.running.plan import Plan, Way
+from headwise.check.running.subject import Subject
+from headwise.check.telling.report import Outcome
 from headwise.names import ModelError
 
 __all__ = ["examined", "skipped", "unknown"]

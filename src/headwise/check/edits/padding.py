@@ -8,10 +8,10 @@ from dataclasses import replace
 import torch
 
 from headwise.check.edits.outcomes import examined, skipped
-from headwise.check.given import Given
-from headwise.check.influence import Bench
-from headwise.check.plan import Plan, Way, spread, ways
-from headwise.check.report import Outcome
+from headwise.check.measuring.influence import Bench
+from headwise.check.reading.given import Given
+from headwise.check.running.plan import Plan, Way, spread, ways
+from headwise.check.telling.report import Outcome
 
 __all__ = ["check_padding"]
 

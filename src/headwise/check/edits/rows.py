@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from headwise.check.edits.outcomes import all_pairs, examined, skipped, unknown
-from headwise.check.given import Given
-from headwise.check.influence import Bench
-from headwise.check.locating import Entry, entry
-from headwise.check.plan import Plan, Way, ways
-from headwise.check.report import Outcome
-from headwise.check.tracing import Trace, trace
+from headwise.check.measuring.influence import Bench
+from headwise.check.places.locating import Entry, entry
+from headwise.check.places.tracing import Trace, trace
+from headwise.check.reading.given import Given
+from headwise.check.running.plan import Plan, Way, ways
+from headwise.check.telling.report import Outcome
 from headwise.names import HeadwiseError
 
 __all__ = ["check_rows"]

@@ -16,10 +16,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headwise.check.edits.outcomes import skipped, unknown
-from headwise.check.nudge import Nudge
-from headwise.check.placing import leaves
-from headwise.check.plan import Plan, Way, spread
-from headwise.check.report import Outcome
+from headwise.check.measuring.nudge import Nudge
+from headwise.check.places.placing import leaves
+from headwise.check.running.plan import Plan, Way, spread
+from headwise.check.telling.report import Outcome
 from headwise.hub.anatomy import Layer, anatomy_of
 from headwise.names import HeadwiseError
 

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from headwise.check.advice import advised
 from headwise.check.auditing import audit
-from headwise.check.report import DIMENSIONS, Audit, Outcome
-from headwise.check.stopped import Stopped
+from headwise.check.telling.advice import advised
+from headwise.check.telling.report import DIMENSIONS, Audit, Outcome
+from headwise.check.telling.stopped import Stopped
 from headwise.cli.audit.command import COULD_NOT, AuditRequest
 from headwise.cli.audit.factory import from_here, where_raised
 from headwise.cli.audit.target import Target, target_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from headwise.check.report import Audit, Outcome
+from headwise.check.telling.report import Audit, Outcome
 
 __all__ = ["as_options", "in_options"]
 

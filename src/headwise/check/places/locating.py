@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from headwise.check.tracing import Called, Trace, trace
+from headwise.check.places.tracing import Called, Trace, trace
 from headwise.names import ShapeError
 
 __all__ = ["Entry", "entry", "entry_by_gradient"]

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headwise.check.arguments import DOCUMENTS, FILLED, HIDING, POSITIONS, REAL, Signature
-from headwise.check.beside import Row
-from headwise.check.given import SHORTEST
+from headwise.check.reading.arguments import DOCUMENTS, FILLED, HIDING, POSITIONS, REAL, Signature
+from headwise.check.reading.beside import Row
+from headwise.check.reading.given import SHORTEST
 from headwise.names import ModelError, ShapeError
 
 __all__ = ["Taken", "named_of", "taken"]

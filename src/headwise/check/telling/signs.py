@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.check.report import Outcome
+from headwise.check.telling.report import Outcome
 
 __all__ = ["Facts"]
 

@@ -12,9 +12,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from headwise.check.arguments import Signature, signature_of
-from headwise.check.beside import laid
-from headwise.check.calm import (
+from headwise.check.measuring.nudge import Nudge
+from headwise.check.reading.arguments import Signature, signature_of
+from headwise.check.reading.beside import laid
+from headwise.check.reading.given import Given
+from headwise.check.reading.picking import picked
+from headwise.check.running.calm import (
     NoDropout,
     copy_of,
     eager_experts,
@@ -24,9 +27,6 @@ from headwise.check.calm import (
     widen,
     without_dropout,
 )
-from headwise.check.given import Given
-from headwise.check.nudge import Nudge
-from headwise.check.picking import picked
 from headwise.hub.calling import batch_axis
 from headwise.hub.load import Model
 from headwise.hub.spread import device_of

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from headwise.check.report import Outcome
-from headwise.check.signs import Facts
+from headwise.check.telling.report import Outcome
+from headwise.check.telling.signs import Facts
 
 __all__ = ["RULES", "Rule", "advise", "advised", "cause"]
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headwise.check.nudge import Nudge
+from headwise.check.measuring.nudge import Nudge
 
 __all__ = ["SURE", "Coarsest", "Noise", "noise_of"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from headwise.check.given import SHORTEST
-from headwise.check.report import DIMENSIONS
+from headwise.check.reading.given import SHORTEST
+from headwise.check.telling.report import DIMENSIONS
 from headwise.core import notation
 from headwise.core.masks import Mask
 from headwise.names import ConfigError, HeadwiseError, MaskError, ShapeError

@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headwise.check.given import Given, Source
-from headwise.check.noise import Noise, noise_of
-from headwise.check.nudge import Nudge
+from headwise.check.measuring.noise import Noise, noise_of
+from headwise.check.measuring.nudge import Nudge
+from headwise.check.reading.given import Given, Source
 
 __all__ = ["Bench", "Sizes"]
 

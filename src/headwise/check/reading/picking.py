@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from headwise.check.given import Given
+from headwise.check.reading.given import Given
 
 __all__ = ["aside", "picked"]
 

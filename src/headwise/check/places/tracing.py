@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headwise.check.placing import leaves, placed
+from headwise.check.places.placing import leaves, placed
 from headwise.names import ModelError, ShapeError
 
 __all__ = ["Called", "Trace", "trace"]

@@ -11,8 +11,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from headwise.check.given import Given
-from headwise.check.subject import Subject
+from headwise.check.reading.given import Given
+from headwise.check.running.subject import Subject
 
 __all__ = ["first_table", "vocabulary_of"]
 

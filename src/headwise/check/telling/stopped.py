@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headwise.check.report import Audit
+from headwise.check.telling.report import Audit
 
 __all__ = ["Stopped"]
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from headwise.check.given import Given
+from headwise.check.reading.given import Given
 
 __all__ = ["Nudge"]
 

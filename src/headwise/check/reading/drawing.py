@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headwise.check.features import features_of
-from headwise.check.given import SHORTEST, Given, Source
-from headwise.check.inputs import Taken
-from headwise.check.subject import Subject
-from headwise.check.vocabulary import first_table, vocabulary_of
+from headwise.check.reading.features import features_of
+from headwise.check.reading.given import SHORTEST, Given, Source
+from headwise.check.reading.inputs import Taken
+from headwise.check.reading.vocabulary import first_table, vocabulary_of
+from headwise.check.running.subject import Subject
 from headwise.names import ModelError, ShapeError
 
 __all__ = ["Drawn", "drawn"]

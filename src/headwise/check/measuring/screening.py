@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.check.influence import Bench
-from headwise.check.judging import Judgement
-from headwise.check.noise import Coarsest
+from headwise.check.measuring.influence import Bench
+from headwise.check.measuring.judging import Judgement
+from headwise.check.measuring.noise import Coarsest
 
 __all__ = ["Block", "blocks_of", "screened"]
 

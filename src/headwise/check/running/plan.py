@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headwise.check.given import Given, Source
-from headwise.check.influence import Runs
-from headwise.check.subject import IMPLEMENTATIONS, Subject
+from headwise.check.measuring.influence import Runs
+from headwise.check.reading.given import Given, Source
+from headwise.check.running.subject import IMPLEMENTATIONS, Subject
 from headwise.core.masks import Mask
 
 __all__ = ["Plan", "Way", "ways"]

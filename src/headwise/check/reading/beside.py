@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 
-from headwise.check.given import Given
+from headwise.check.reading.given import Given
 
 __all__ = ["Row", "laid"]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headwise.check.given import COPIED
-from headwise.check.influence import Bench, Sizes
-from headwise.check.nudge import Nudge
+from headwise.check.measuring.influence import Bench, Sizes
+from headwise.check.measuring.nudge import Nudge
+from headwise.check.reading.given import COPIED
 
 __all__ = ["Judgement", "judge"]
 

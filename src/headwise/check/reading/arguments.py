@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from headwise.check.given import Given, positions_of
+from headwise.check.reading.given import Given, positions_of
 from headwise.hub.calling import PADDING, TARGET_PADDING
 from headwise.names import ModelError
 

@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headwise.check.influence import Bench
-from headwise.check.locating import Entry, entry, entry_by_gradient
-from headwise.check.nudge import Nudge
-from headwise.check.plan import Way
-from headwise.check.subject import Subject
-from headwise.check.tracing import Trace, trace
+from headwise.check.measuring.influence import Bench
+from headwise.check.measuring.nudge import Nudge
+from headwise.check.places.locating import Entry, entry, entry_by_gradient
+from headwise.check.places.tracing import Trace, trace
+from headwise.check.running.plan import Way
+from headwise.check.running.subject import Subject
 from headwise.names import HeadwiseError
 
 __all__ = ["Sought", "place_of"]

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from headwise.check.arguments import FILLED, Signature
-from headwise.check.caching import is_cache
-from headwise.check.given import Given
-from headwise.check.picking import aside
-from headwise.check.subject import Subject
+from headwise.check.reading.arguments import FILLED, Signature
+from headwise.check.reading.given import Given
+from headwise.check.reading.picking import aside
+from headwise.check.running.caching import is_cache
+from headwise.check.running.subject import Subject
 
 __all__ = ["noted"]
 

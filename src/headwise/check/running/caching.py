@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headwise.check.arguments import Signature
-from headwise.check.beside import laid
-from headwise.check.given import Given
+from headwise.check.reading.arguments import Signature
+from headwise.check.reading.beside import laid
+from headwise.check.reading.given import Given
 from headwise.names import ModelError
 from headwise.nn import EncoderDecoder
 

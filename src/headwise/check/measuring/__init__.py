@@ -1,0 +1,1 @@
+"""How large an influence is, and whether it is more than rounding."""

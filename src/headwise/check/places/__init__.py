@@ -1,0 +1,1 @@
+"""Where in a model a forbidden influence enters."""

@@ -1,0 +1,1 @@
+"""What an audit found, in outcomes and in words."""
