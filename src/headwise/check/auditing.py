@@ -123,7 +123,7 @@ def audit(
     others = named if isinstance(named, dict) else {}
     first = subject_of(model, others=others, output=output, seed=seed)
     put = taken(first.signature, named, packed=declares is not None)
-    first = replace(first, others=put.others)
+    first = prepared(replace(first, others=put.others), first.dtype, wide=False)
     put_in = drawn(first, put, length, seed)
     subject, coarse, notes = _prepared(first, put_in, dtype, wide=weights == "wide")
     notes += noted(subject, put_in.given, named)
