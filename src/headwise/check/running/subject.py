@@ -311,7 +311,8 @@ def prepared(subject: Subject, dtype: torch.dtype, *, wide: bool) -> Subject:
         )
     if wide:
         widen(module, subject.seed)
-    module.requires_grad_(False)
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
     if dtype != subject.dtype:
         module.to(dtype)
         eager_experts(module)
