@@ -312,7 +312,8 @@ def prepared(subject: Subject, dtype: torch.dtype, *, wide: bool) -> Subject:
     if wide:
         widen(module, subject.seed)
     for parameter in module.parameters():
-        parameter.requires_grad_(False)
+        if parameter.is_leaf:  # not all of a script are
+            parameter.requires_grad_(False)
     if dtype != subject.dtype:
         module.to(dtype)
         eager_experts(module)
