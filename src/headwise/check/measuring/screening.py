@@ -29,6 +29,8 @@ class Block:
 
     queries: Bool[Tensor, " query"]
     keys: Bool[Tensor, " key"]
+    part: bool = False
+    """Whether another block holds it, so that gradients have nothing to add."""
 
 
 def blocks_of(forbidden: Bool[Tensor, "query key"], most: int) -> list[Block]:
@@ -42,8 +44,10 @@ def blocks_of(forbidden: Bool[Tensor, "query key"], most: int) -> list[Block]:
     picks = rows
     if len(rows) > most:
         picks = [rows[(2 * i + 1) * len(rows) // (2 * most)] for i in range(most)]
-    parts = [part for keys in picks for part in _parts(keys)] if len(picks) < _FEW else []
-    return [Block(forbidden[:, keys].all(-1), keys) for keys in [*picks, *parts]]
+    few = len(picks) < _FEW < most
+    parts = [part for keys in picks for part in _parts(keys)] if few else []
+    blocks = [Block(forbidden[:, keys].all(-1), keys) for keys in picks]
+    return blocks + [Block(forbidden[:, keys].all(-1), keys, part=True) for keys in parts]
 
 
 def _parts(keys: Bool[Tensor, " key"]) -> list[Tensor]:
@@ -75,7 +79,7 @@ def screened(
     forbidden = [change[b.queries] for change, b in zip(moved, blocks, strict=True)]
     if any(bool((change != 0.0).any()) for change in forbidden) or not most > floor:
         return None
-    if not bench.silent([(block.queries, block.keys) for block in blocks]):
+    if not bench.silent([(block.queries, block.keys) for block in blocks if not block.part]):
         return None
     zeros = torch.full(control.shape, torch.nan, dtype=torch.float64)
     for block in blocks:
