@@ -56,9 +56,6 @@ CHECKS: Mapping[str, Check] = {
     "training": lambda plan: check_training(plan.subject, plan.two_rows, locate=place_between),
 }
 
-_SMALL = 20_000_000
-"""Parameters up to which a quick look tries every cut, and edits are tried with several draws."""
-
 _EVERY = 300_000_000
 """Parameters up to which every position is edited by itself."""
 
@@ -232,7 +229,9 @@ def _plan(
 ) -> Plan:
     module = subject.module
     size = 0 if module is None else sum(p.numel() for p in module.parameters())
-    small = size <= _SMALL
+    small = (
+        not subject.large
+    )  # then a quick look tries every cut, and edits are tried with several draws
     every = tuple(range(put_in.given.length))
     every = every if size <= _EVERY else spread(every, 8)
     return Plan(

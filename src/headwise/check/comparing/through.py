@@ -21,9 +21,6 @@ from headwise.names import ModelError
 
 __all__ = ["through_cache"]
 
-_LARGE = 20_000_000
-"""Parameters from which one text is read where both ways agree on it."""
-
 Sizes = Callable[[int, int], Sequence[int]]
 """How a text of so many positions is cut, of which the first so many may be padding: that comes in one piece with
 what follows, as a prompt does, for no decoder is given padding alone."""
@@ -61,19 +58,13 @@ def through_cache(
         return [Outcome(dimension, "", "skipped", str(error))]
     except Exception as error:  # a model raises whatever it met
         return [Outcome(dimension, "", "unknown", f"its cache raised {first_line(error)}")]
-    large = _large(subject)
     readings = {"": _Reading(runner, way, sizes, draw)}
     if "padding" in subject.takes and "left" in subject.signature.sides:
         readings["left"] = _Reading(runner, way, sizes, lambda salt: hidden_left(draw(salt)))
     return [
-        compared(dimension, case, x.pair, words, Asking(locate, x.sides, x.hint, large))
+        compared(dimension, case, x.pair, words, Asking(locate, x.sides, x.hint, subject.large))
         for case, x in readings.items()
     ]
-
-
-def _large(subject: Subject) -> bool:
-    module = subject.module
-    return module is not None and sum(p.numel() for p in module.parameters()) > _LARGE
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,9 @@ def check_training(subject: Subject, draw: Draw, *, locate: Locate | None = None
         return [Outcome("training", "", "skipped", says)]
     modes = _Modes(runner_of(subject, draw(0)), draw)
     words = "in train mode without dropout and in eval mode"
-    outcome = compared("training", "", modes.pair, words, Asking(locate, modes.sides, modes.hint))
+    outcome = compared(
+        "training", "", modes.pair, words, Asking(locate, modes.sides, modes.hint, subject.large)
+    )
     return [_explained(outcome, modes) if outcome.bad else outcome]
 
 

@@ -48,7 +48,7 @@ def check_unpadded(subject: Subject, draw: Draw, *, locate: Locate | None = None
             case,
             padded.pair,
             "the padded row and the row alone",
-            Asking(locate, padded.sides, padded.hint),
+            Asking(locate, padded.sides, padded.hint, subject.large),
         )
         right = outcomes.get("right")
         sound = right is not None and right.verdict == "clean"

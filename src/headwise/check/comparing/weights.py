@@ -43,7 +43,13 @@ def check_weights(subject: Subject, draw: Draw, *, locate: Locate | None = None)
             runner = runner_of(subject, drawn(0))
             both = _Both(runner, drawn, base, how)
             outcomes.append(
-                compared("weights", title, both.pair, words, Asking(locate, both.sides))
+                compared(
+                    "weights",
+                    title,
+                    both.pair,
+                    words,
+                    Asking(locate, both.sides, brief=subject.large),
+                )
             )
     return outcomes
 

@@ -39,6 +39,9 @@ Output = Float[Tensor, "batch position channel"]
 IMPLEMENTATIONS = ("eager", "sdpa")
 """Implementations of attention that any machine has."""
 
+LARGE = 20_000_000
+"""Parameters above which a model is looked at more briefly."""
+
 _SMALL = 50_000_000
 """Parameters up to which a model's own weights are copied, so that one that writes to them changes ours."""
 
@@ -73,6 +76,12 @@ class Subject:
     def module(self) -> nn.Module | None:
         """The module, None for a function that is none."""
         return self.called if isinstance(self.called, nn.Module) else None
+
+    @property
+    def large(self) -> bool:
+        """Whether it has so many parameters that one text is compared where two ways agree on it."""
+        module = self.module
+        return module is not None and sum(p.numel() for p in module.parameters()) > LARGE
 
     @property
     def fine(self) -> float:
