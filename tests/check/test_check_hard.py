@@ -210,3 +210,23 @@ def test_a_model_keeps_what_it_writes_to_itself_away_from_ours() -> None:
     before = {name: x.clone() for name, x in model.state_dict().items()}
     hw.audit(model, dimensions=["future"])
     assert all(torch.equal(x, before[name]) for name, x in model.state_dict().items())
+
+
+def test_weights_are_drawn_wide_where_they_were_shut() -> None:
+    class Shut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = nn.Embedding(60, 16), nn.Linear(16, 60)
+            self.gate = nn.Linear(16, 16, bias=False)
+            nn.init.zeros_(self.gate.weight)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            x = self.embed(ids)
+            out: Tensor = self.head(x + self.gate(ahead(x)))
+            return out
+
+    torch.manual_seed(0)
+    assert hw.audit(Shut(), dimensions=["future"]).clean
+    wide = hw.audit(Shut(), dimensions=["future"], weights="wide")
+    assert wide["future"].verdict == "leak"
+    assert not hw.audit(Shut(), dimensions=["future"]).leaks

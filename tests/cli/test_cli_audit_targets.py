@@ -207,7 +207,7 @@ def test_messages_speak_of_options(
     assert answer.code == 2
     assert "pass --layers" in answer.err
     answer = cli("audit", f"{name}:sound", "--length", "5")
-    assert "--length 5" in answer.err
+    assert "--length must be a whole number of at least 6, came 5" in answer.err
     answer = cli("audit", f"{name}:unreadable")
     assert '(model, {"inputs": ...})' in answer.err
     assert "inputs=" not in answer.err

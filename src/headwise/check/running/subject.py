@@ -320,7 +320,9 @@ def prepared(subject: Subject, dtype: torch.dtype, *, wide: bool) -> Subject:
         )
     if wide:
         widen(module, subject.seed)
-    for parameter in module.parameters():
+    for parameter in (
+        () if alike else module.parameters()
+    ):  # frozen ones count as tables when drawn anew
         if parameter.is_leaf:  # not all of a script are
             parameter.requires_grad_(False)
     if dtype != subject.dtype:

@@ -16,6 +16,7 @@ _WORDS = (
     (rf'\b({_OPTIONS})="(\w+)"', r"--\1 \2"),
     (r"\bdeclare masks\.(\w+)\(\)", r"declare --mask \1"),
     (rf"\bpass ({_OPTIONS})=", r"pass --\1"),
+    (rf"(?<![-\w])({_OPTIONS}) must be\b", r"--\1 must be"),
     (rf"(?<![-\w])({_OPTIONS})=(\d+)\b", r"--\1 \2"),
     (rf"`({_OPTIONS})`", r"--\1"),
     (r"`dimensions`|\bpass dimensions=", "--dimension"),
