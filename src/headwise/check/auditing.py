@@ -161,8 +161,7 @@ def _prepared(
     if dtype is not None:
         return prepared(own, _dtype(dtype), wide=False), None, []
     double = torch.float64
-    module = subject.module
-    if module is not None and sum(p.numel() for p in module.parameters()) > _MOST_DOUBLE:
+    if subject.size > _MOST_DOUBLE:
         single = prepared(own, torch.float32, wide=False)
         return (
             single,
@@ -227,13 +226,11 @@ def _plan(
     draws: int,
     seed: int,
 ) -> Plan:
-    module = subject.module
-    size = 0 if module is None else sum(p.numel() for p in module.parameters())
     small = (
         not subject.large
     )  # then a quick look tries every cut, and edits are tried with several draws
     every = tuple(range(put_in.given.length))
-    every = every if size <= _EVERY else spread(every, 8)
+    every = every if subject.size <= _EVERY else spread(every, 8)
     return Plan(
         subject,
         coarse,

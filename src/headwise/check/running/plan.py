@@ -101,11 +101,6 @@ class Plan:
         return self.given.length
 
     @property
-    def brief(self) -> bool:
-        """Whether the model is large, so that a quick look looks at few blocks."""
-        return self.blocks < self.length
-
-    @property
     def causal(self) -> bool:
         """Whether nothing later may be seen."""
         return not bool(self.allowed.triu(1).any())

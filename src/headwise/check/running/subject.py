@@ -79,9 +79,13 @@ class Subject:
 
     @property
     def large(self) -> bool:
-        """Whether it has so many parameters that one text is compared where two ways agree on it."""
-        module = self.module
-        return module is not None and sum(p.numel() for p in module.parameters()) > LARGE
+        """Whether it has so many parameters that it is looked at more briefly."""
+        return self.size > LARGE
+
+    @property
+    def size(self) -> int:
+        """How many parameters it has; 0 for a function."""
+        return 0 if self.module is None else sum(p.numel() for p in self.module.parameters())
 
     @property
     def fine(self) -> float:
@@ -308,7 +312,7 @@ def prepared(subject: Subject, dtype: torch.dtype, *, wide: bool) -> Subject:
     if subject.module is None:
         return replace(subject, dtype=dtype)
     alike = dtype == subject.dtype and not wide
-    if alike and (subject.own or sum(p.numel() for p in subject.module.parameters()) > _SMALL):
+    if alike and (subject.own or subject.size > _SMALL):
         return subject
     module = copy_of(subject.module, weights=True)
     if module is None and alike:
