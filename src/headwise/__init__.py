@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from headwise.check.auditing import audit as audit
     from headwise.core import masks as masks
     from headwise.core.attention import attend as attend
+    from headwise.cut.ablating.ablating import ablate as ablate
+    from headwise.cut.ablating.gates import Gates as Gates
+    from headwise.cut.losses import blocks as blocks
+    from headwise.cut.losses import loss as loss
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
@@ -46,15 +50,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Gates": "headwise.cut.ablating.gates",
     "HeadId": "headwise.names",
     "HeadwiseError": "headwise.names",
     "Model": "headwise.hub.load",
     "Profiler": "headwise.see.profile.profiler",
     "Record": "headwise.see.record",
     "Roles": "headwise.see.roles.role",
+    "ablate": "headwise.cut.ablating.ablating",
     "assert_no_leak": "headwise.check.asserting",
     "attend": "headwise.core.attention",
     "audit": "headwise.check.auditing",
+    "blocks": "headwise.cut.losses",
     "circuits": "headwise.see.circuits.scores",
     "clusters": "headwise.see.clusters.grouping",
     "distances": "headwise.see.clusters.measuring",
@@ -65,6 +72,7 @@ _HOMES = {
     "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
     "load_roles": "headwise.see.roles.files",
+    "loss": "headwise.cut.losses",
     "look": "headwise.see.looking",
     "masks": "headwise.core.masks",
     "neurons": "headwise.see.neurons.gathering",
@@ -77,15 +85,18 @@ _HOMES = {
 }
 
 __all__ = [
+    "Gates",
     "HeadId",
     "HeadwiseError",
     "Model",
     "Profiler",
     "Record",
     "Roles",
+    "ablate",
     "assert_no_leak",
     "attend",
     "audit",
+    "blocks",
     "circuits",
     "clusters",
     "distances",
@@ -97,6 +108,7 @@ __all__ = [
     "load_record",
     "load_roles",
     "look",
+    "loss",
     "masks",
     "neurons",
     "nn",

@@ -11,7 +11,7 @@ FLOORS = (
     (("names",), ("files",)),
     (("core",), ()),
     (("nn",), ("hub",)),
-    (("see", "check", "cut"), ()),
+    (("see",), ("check",), ("cut",)),
     (("train", "lab"), ()),
     (("show",), ("cli",), ("__main__",)),
 )

@@ -20,16 +20,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.core import plain
+from headwise.core.arguments import check, check_extras, fits, require_tensor
 from headwise.core.bands import chunked
 from headwise.core.masks import Mask
 from headwise.core.masks import positions as positions_of
 from headwise.core.scores import Scores, mix, open_rows
-from headwise.names import ConfigError, MaskError, ShapeError
+from headwise.names import ShapeError
 
-__all__ = ["Meter", "Observer", "attend", "spread"]
+__all__ = ["Edit", "Meter", "Observer", "attend", "spread"]
 
 Observer = Callable[[Scores, Tensor, Tensor], None]
 """Called after the call as observer(scores, v, z): z is the head output before any gate."""
+
+Edit = Callable[[Scores, Tensor, Tensor], Tensor]
+"""Gives what goes on in place of the head outputs, as edit(scores, v, z), with gradients."""
 
 Meter = Callable[[Scores, Tensor], Tensor]
 """Computes z itself, as meter(scores, v), and keeps statistics of the patterns on the way (`streaming`)."""
@@ -51,6 +55,7 @@ def attend(
     return_pattern: Literal[False] = ...,
     observers: Sequence[Observer] = ...,
     meter: Meter | None = ...,
+    edit: Edit | None = ...,
     query_offset: int | None = ...,
 ) -> Tensor: ...
 @overload
@@ -69,6 +74,7 @@ def attend(
     return_pattern: Literal[True],
     observers: Sequence[Observer] = ...,
     meter: Meter | None = ...,
+    edit: Edit | None = ...,
     query_offset: int | None = ...,
 ) -> tuple[Tensor, Tensor]: ...
 def attend(
@@ -86,6 +92,7 @@ def attend(
     return_pattern: bool = False,
     observers: Sequence[Observer] = (),
     meter: Meter | None = None,
+    edit: Edit | None = None,
     query_offset: int | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Scaled dot-product attention of every head at once (Vaswani et al. 2017, section 3.2).
@@ -109,6 +116,7 @@ def attend(
         observers: called as observer(scores, v, z) afterwards.
         meter: computes z and statistics in one walk, without gradients; where z needs gradients or dropout
             it runs beside, and z is computed as always.
+        edit: called as edit(scores, v, z) after the observers, before the gate; what it gives, like z, goes on.
         query_offset: position of the first query; None puts the last query at the last key.
 
     Returns:
@@ -121,8 +129,8 @@ def attend(
         ConfigError: a softcap of 0 or below, a dropout outside 0 to 1.
     """
     q, k, v = _autocast(q, k, v)
-    _check(q, k, v)
-    _check_extras(q, k, mask, bias, softcap, sink, dropout)
+    check(q, k, v)
+    check_extras(q, k, mask, bias, softcap, sink, dropout)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     offset = k.shape[-2] - q.shape[-2] if query_offset is None else query_offset
     pattern = None
@@ -144,6 +152,8 @@ def attend(
         z = _fused(q, k, v, mask, scale, bias, dropout, offset, compiled=not observers)
     for observer in observers:
         observer(Scores(q, k, mask, scale, bias, softcap, sink, offset), v, z)
+    if edit is not None:
+        z = edit(Scores(q, k, mask, scale, bias, softcap, sink, offset), v, z)
     if gate is not None:
         z = z * spread(gate, z)
     return (z, pattern) if pattern is not None else z
@@ -161,88 +171,12 @@ def _needs_grad(*tensors: Tensor | None) -> bool:
     return any(x is not None and x.requires_grad for x in tensors)
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        _require_tensor(name, x)
-    if not q.dtype == k.dtype == v.dtype:
-        raise ShapeError(f"q, k and v must have one dtype, came {q.dtype}, {k.dtype}, {v.dtype}")
-    came = f"came {list(q.shape)}, {list(k.shape)}, {list(v.shape)}"
-    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
-        raise ShapeError(f"q, k and v must be [batch, heads, length, head_dim], {came}")
-    if q.shape[0] != k.shape[0] or q.shape[-1] != k.shape[-1] or k.shape[:-1] != v.shape[:-1]:
-        raise ShapeError(
-            f"q, k and v must share the batch, q and k the head_dim, k and v heads and keys, {came}"
-        )
-    heads, kv_heads = q.shape[1], k.shape[1]
-    if kv_heads == 0 or heads % kv_heads:
-        raise ShapeError(f"num_heads={heads} is not a multiple of num_kv_heads={kv_heads}; {came}")
-
-
-def _check_extras(
-    q: Tensor,
-    k: Tensor,
-    mask: Mask | None,
-    bias: Tensor | None,
-    softcap: float | None,
-    sink: Tensor | None,
-    dropout: float,
-) -> None:
-    shape = (*q.shape[:3], k.shape[2])
-    if mask is not None:
-        _check_mask(mask, q)
-    if bias is not None:
-        _require_tensor("bias", bias)
-        if not bias.is_floating_point():
-            raise MaskError(
-                f"bias is added to the scores and must be floating point, came {bias.dtype}; "
-                "who may attend is a mask: masks.tensor(bool tensor)"
-            )
-    if bias is not None and not (_fits(bias, shape) and bias.shape[-1] == shape[-1]):
-        raise ShapeError(
-            f"bias must be [batch, head, query, key] = {list(shape)}, with 1 for batch, head or query "
-            f"where it is the same for all, came {list(bias.shape)}"
-        )
-    if softcap is not None and not softcap > 0:
-        raise ConfigError(f"softcap must be above 0, came {softcap}; for none pass None")
-    if not 0.0 <= dropout <= 1.0:
-        raise ConfigError(f"dropout must be from 0 to 1, came {dropout}")
-    if sink is None:
-        return
-    _require_tensor("sink", sink)
-    if sink.shape != shape[1:2]:
-        raise ShapeError(f"sink must be one logit per head, [{shape[1]}], came {list(sink.shape)}")
-
-
-def _require_tensor(name: str, x: object) -> None:
-    if not isinstance(x, Tensor):
-        raise ShapeError(f"{name} must be a torch tensor, came {type(x).__name__}")
-
-
-def _check_mask(mask: Mask, q: Tensor) -> None:
-    if not isinstance(mask, Mask):
-        raise MaskError(
-            f"mask must be a headwise mask or None, came {type(mask).__name__}; "
-            "use masks.causal(), masks.padding(...) or masks.tensor(bool tensor)"
-        )
-    batch, heads = mask.extent()
-    if batch not in (1, q.shape[0]) or heads not in (1, q.shape[1]):
-        raise MaskError(
-            f"{mask} is for batch={batch}, head={heads}, q has batch={q.shape[0]}, "
-            f"head={q.shape[1]}; make the mask for this batch, or with 1 = the same for all"
-        )
-
-
-def _fits(x: Tensor, shape: Sequence[int]) -> bool:
-    """Whether each axis of x is 1 or that of shape."""
-    return x.dim() == len(shape) and all(a in (1, b) for a, b in zip(x.shape, shape, strict=True))
-
-
 def spread(gate: Tensor, z: Tensor) -> Tensor:
     """The gate with axes to multiply z [batch, head, query, v_dim]."""
-    _require_tensor("gate", gate)
+    require_tensor("gate", gate)
     whole = gate[None] if gate.dim() == 1 else gate
     dims = whole.dim()
-    if dims in (2, 3) and _fits(whole, z.shape[:dims]) and whole.shape[1] == z.shape[1]:
+    if dims in (2, 3) and fits(whole, z.shape[:dims]) and whole.shape[1] == z.shape[1]:
         return whole[(...,) + (None,) * (4 - dims)].to(z.dtype)
     batch, heads, queries = z.shape[:3]
     raise ShapeError(

@@ -102,6 +102,14 @@ class Model:
         with torch.no_grad(), _evaluating(self.module):
             return forward(**arguments)
 
+    def outputs(self, inputs: Mapping[str, Any]) -> Any:
+        """The module's whole output on inputs named as transformers does, in the mode and gradients in force."""
+        inputs = {k: _to(v, self.device) for k, v in inputs.items()}
+        arguments = inputs if self.foreign else arguments_for(self.module, inputs)
+        if self.foreign and "use_cache" in inspect.signature(self.module.forward).parameters:
+            arguments = {"use_cache": False, **arguments}
+        return self.module(**arguments)
+
 
 def load(
     name: str | Path | nn.Module = DEFAULT,

@@ -114,6 +114,7 @@ class MultiHeadAttention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             observers=() if tap is None else tap.observers,
             meter=None if tap is None else tap.meter,
+            edit=None if tap is None else tap.edit,
         )
         out: Tensor = self.w_o(z.transpose(1, 2).flatten(2))
         return out

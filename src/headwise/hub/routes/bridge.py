@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from headwise.core import masks
-from headwise.core.attention import attend
+from headwise.core.attention import attend, spread
 from headwise.core.masks import Mask
 from headwise.core.recognise import recognise
 from headwise.core.scores import Scores
@@ -144,13 +144,13 @@ def _headwise(
     """The function transformers calls: [batch, head, query, head_dim] in, [batch, query, head, dim] out."""
     tap = tap_of(module)
     if tap is not None and _routing_of(module).looks_again(module, query, key):
-        tap = Tap(gate=tap.gate)  # its pattern is known; other values are cut alike
+        tap = Tap(gate=tap.gate, edit=tap.edit)  # its pattern is known; other values are cut alike
     own = _own(module, kwargs)
     if tap is None and own is not None:
         return own(module, query, key, value, attention_mask, **kwargs)[0], None
     _refuse_unread(module, kwargs)
     scores, v = interpret(module, query, key, value, attention_mask, **kwargs)
-    if own is None or tap is None or tap.gate is not None or tap.meter is not None:
+    if own is None or tap is None or tap.meter is not None:
         z = attend(
             **scores.call,
             v=v,
@@ -158,12 +158,23 @@ def _headwise(
             dropout=kwargs.get("dropout") or 0.0,
             observers=() if tap is None else tap.observers,
             meter=None if tap is None else tap.meter,
+            edit=None if tap is None else tap.edit,
         )
         return z.transpose(1, 2).contiguous(), None
     out = own(module, query, key, value, attention_mask, **kwargs)[0]
+    z = out.transpose(1, 2)
     for observer in tap.observers:
-        observer(scores, v, out.transpose(1, 2))
-    return out, None
+        observer(scores, v, z)
+    if tap.edit is None and tap.gate is None:
+        return out, None
+    return changed(module, tap, scores, v, z).transpose(1, 2).contiguous(), None
+
+
+def changed(module: nn.Module, tap: Tap, scores: Scores, v: Tensor, z: Tensor) -> Tensor:
+    """What a tap makes of head outputs [batch, head, query, v_dim] that were computed without it."""
+    z = z if tap.edit is None else tap.edit(scores, v, z)
+    gate = local_gate(module, tap.gate, z.shape[1])
+    return z if gate is None else z * spread(gate, z)
 
 
 def interpret(

@@ -210,6 +210,8 @@ class Following(TorchFunctionMode):
                 made = z = metered
         for observer in self.tap.observers:
             observer(scores, v, z)
+        if self.tap.edit is not None:
+            made = z = self.tap.edit(scores, v, z)
         gate = local_gate(self.module, self.tap.gate, z.shape[1])
         return made if gate is None else z * spread(gate, z)
 

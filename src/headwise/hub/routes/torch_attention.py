@@ -10,7 +10,7 @@ With observers alone, torch's own function computes the head outputs: it is call
 with an identity for W_O, and W_O comes after. What it uses for that (its projections, its reading of the masks, its
 kernel) owes nothing to us, while the scores shown beside are of our own projections and our own reading of the
 masks. The difference a record states is thus between two independent computations of the whole layer up to W_O. A
-gate or a meter needs our `attend`, whose outputs are then the layer's.
+gate, an edit or a meter needs our `attend`, whose outputs are then the layer's.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ class _TakenOver(TorchFunctionMode):
         bound = _SIGNATURE.bind(*args, **(kwargs or {}))
         bound.apply_defaults()
         w_o = _w_o(self.module, bound.arguments)
-        if self.tap.gate is not None or self.tap.meter is not None:
+        changes = (self.tap.gate, self.tap.edit, self.tap.meter)
+        if any(change is not None for change in changes):
             return _by_attend(bound.arguments, self.tap, self.reader, w_o)
         return _by_torch(bound.arguments, self.tap, self.reader, w_o)
 
@@ -196,6 +197,7 @@ def _by_attend(
         return_pattern=call["need_weights"],
         observers=tap.observers,
         meter=tap.meter,
+        edit=tap.edit,
     )
     z, pattern = result if isinstance(result, tuple) else (result, None)
     out = w_o(z.transpose(1, 2).flatten(2)).transpose(0, 1)

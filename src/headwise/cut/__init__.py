@@ -1,0 +1,1 @@
+"""Cut heads: ablate for a while, rank, prune for good, regroup, heal."""
