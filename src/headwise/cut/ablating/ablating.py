@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +30,7 @@ from headwise.names import ConfigError, HeadId, LayerId, TextError
 from headwise.see.texts.given import Texts
 from headwise.see.texts.refusing import check_model
 
-__all__ = ["Ablation", "ablate", "stand_ins"]
+__all__ = ["Ablation", "ablate", "factors_of", "stand_ins"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,7 @@ def ablate(
     texts: Texts | None = None,
     factor: float = 0.0,
     seed: int = 0,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Iterator[Ablation]:
     """Replace heads in every pass of the model within the `with`; afterwards it is as it was.
 
@@ -77,6 +80,7 @@ def ablate(
         texts: for "mean" and "resample", whatever `profile` takes.
         factor: how much of each head is left; 1 = all of it.
         seed: of the draws of "resample".
+        inputs: a batch to count the model's heads with, where none can be made up for it.
 
     Raises:
         HeadError: an id that is none, or that the model does not have.
@@ -86,10 +90,11 @@ def ablate(
     """
     check_model(model, "ablate")
     check_how(how)
-    found = census(model)
+    found = census(model, inputs)
     factors: dict[HeadId, float] = {}
-    for names, left in _pairs(heads, factor):
-        factors |= dict.fromkeys(selected(found, names), float(left))
+    pairs = heads.items() if isinstance(heads, Mapping) else [(heads, factor)]
+    for names, left in factors_of(pairs):
+        factors |= dict.fromkeys(selected(found, names), left)
     stands = stand_ins(model, how, texts, seed)
     edits: dict[LayerId, Edit] = {}
     for run in found.runs:
@@ -137,14 +142,17 @@ class _StandIns:
         return resampled(run.layer.module, self.pools[run.id], own)
 
 
-def _pairs(
-    heads: Heads | Mapping[str | HeadId, float], factor: float
-) -> Iterable[tuple[Heads, float]]:
-    """Heads, and how much of them is left."""
-    pairs = list(heads.items()) if isinstance(heads, Mapping) else [(heads, factor)]
+def factors_of(pairs: Iterable[tuple[Heads, object]]) -> list[tuple[Heads, float]]:
+    """Heads, and how much of them is left, as numbers.
+
+    Raises:
+        ConfigError: a factor that is no number.
+    """
+    found = []
     for names, left in pairs:
-        if isinstance(left, bool) or not isinstance(left, int | float) or left != left:
+        if isinstance(left, bool) or not isinstance(left, int | float) or not math.isfinite(left):
             raise ConfigError(
                 f"the factor of {names} must be a number, came {left!r}; 0 = all of it is replaced"
             )
-    return pairs
+        found.append((names, float(left)))
+    return found

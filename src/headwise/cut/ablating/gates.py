@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -38,6 +39,7 @@ class Gates(nn.Module):
         texts: for "mean" and "resample".
         start: of every gate.
         seed: of the draws of "resample".
+        inputs: a batch to count the model's heads with, where none can be made up for it.
 
     Attributes:
         heads: the head of each gate, in order.
@@ -56,13 +58,16 @@ class Gates(nn.Module):
         texts: Texts | None = None,
         start: float = 1.0,
         seed: int = 0,
+        inputs: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         check_model(model, "Gates")
         check_how(how)
         self._model = (model,)  # in a tuple, as its parameters are not the gates'
         self._stands = stand_ins(model, how, texts, seed)
-        self.heads: tuple[HeadId, ...] = selected(census(model), "*" if heads is None else heads)
+        self.heads: tuple[HeadId, ...] = selected(
+            census(model, inputs), "*" if heads is None else heads
+        )
         self.value = nn.Parameter(torch.full((len(self.heads),), start, device=model.device))
 
     def forward(self) -> Float[Tensor, " gate"]:
