@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-__all__ = ["Kept", "heads_of", "keep", "kept_of"]
+from headwise.names import LayerId
+
+__all__ = ["Kept", "Naming", "heads_of", "keep", "kept_of", "naming_of"]
 
 _NAME = "_headwise_kept"
 
@@ -36,6 +38,52 @@ class Kept:
     def even(self) -> bool:
         """Whether every KV head is read by as many query heads, as attention functions take for granted."""
         return len(set(self.groups)) <= 1
+
+    @property
+    def kv_of(self) -> tuple[int, ...]:
+        """The id of the KV head that each of its query heads reads."""
+        pairs = zip(self.kv_heads, self.groups, strict=True)
+        return tuple(id for id, readers in pairs for _ in range(readers))
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What the heads of a layer are called, in the order it attends with them.
+
+    Attributes:
+        heads: the id of each.
+        kv: the id of the KV head each reads.
+        total: how many the layer had before any was cut.
+    """
+
+    heads: tuple[int, ...]
+    kv: tuple[int, ...]
+    total: int
+
+    def index(self, head: int) -> int | None:
+        """Where the head of this id is; None where it was cut, or never was."""
+        return self.heads.index(head) if head in self.heads else None
+
+    def said(self, layer: LayerId) -> str:
+        """The ids in a few words: `18.0 to 18.8`, or `18.0, 18.2, 18.5` where some were cut."""
+        ids = [str(layer.head(head)) for head in self.heads]
+        if self.heads == tuple(range(self.total)) and ids:
+            return f"{ids[0]} to {ids[-1]}"
+        return ", ".join(ids) or "none: all were cut"
+
+
+def naming_of(module: nn.Module | None, num_heads: int, num_kv_heads: int) -> Naming:
+    """What the `num_heads` heads that a layer attends with are called.
+
+    Args:
+        module: the layer's; None = one that was not cut.
+        num_heads, num_kv_heads: it attends with.
+    """
+    kept = None if module is None else kept_of(module)
+    if kept is not None:
+        return Naming(kept.heads, kept.kv_of, kept.num_heads)
+    groups = num_heads // max(1, num_kv_heads)
+    return Naming(tuple(range(num_heads)), tuple(h // groups for h in range(num_heads)), num_heads)
 
 
 def kept_of(module: nn.Module) -> Kept | None:

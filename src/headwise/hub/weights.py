@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
+from headwise.hub.kept import Naming, naming_of
 from headwise.hub.listening import Call, Calls, Norm, linear_call, listening, norm_of, same
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch, watching
@@ -38,6 +39,7 @@ class LayerWeights:
         result_norm: a norm that what the layer adds goes through before it is added.
         biased: something is added to the scores by position (ALiBi, T5).
         missing: for each of q, k, v, o that is None, the reason.
+        names: what its heads are called.
     """
 
     id: LayerId
@@ -53,6 +55,7 @@ class LayerWeights:
     result_norm: Norm | None
     biased: bool
     missing: Mapping[str, str]
+    names: Naming
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +133,7 @@ class _Finder:
                 id = LayerId(id.stream, id.layer + 1)
             heads, kv_heads = scores.shape[1], scores.k.shape[1]
             parts: dict[str, Any] = {"heads": heads, "kv_heads": kv_heads}
+            parts["names"] = naming_of(layer.module, heads, kv_heads)
             parts["biased"] = scores.bias is not None
             for name, role, x in (
                 ("v", "values", v),
@@ -164,6 +168,7 @@ class _Finder:
             result_norm=None if o is None else self.calls.norm_after(o.path),
             biased=parts["biased"],
             missing={name: says for name, says in _MISSING.items() if parts.get(name) is None},
+            names=parts["names"],
         )
 
 

@@ -15,6 +15,7 @@ from headwise.core.recognise import recognise
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
+from headwise.hub.kept import naming_of
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch, watching
 from headwise.hub.shards import Shard, shard_of, whole
@@ -109,8 +110,9 @@ class Recorder:
             self.runs += 1
             refuse_split(id, scores, self.batch)
             self.values = []
+            names = naming_of(layer.module, z.shape[1], scores.k.shape[1])
             for i, part in enumerate(self.parts):
-                part[id] = self._cut(id, i, scores, v, z)
+                part[id] = replace(self._cut(id, i, scores, v, z), names=names)
             self.watch.expect(own_z, lambda output: self._found(id, output, shard))
             if self.progress is not None:
                 self.progress(min(self.runs, self.total), self.total)

@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from headwise.core.scores import Scores
 from headwise.core.streaming import Wanted, measure
+from headwise.hub.kept import Naming, naming_of
 from headwise.names import HeadError, HeadId, LayerId, spans
 from headwise.see.circuits.norms import Lengths
 from headwise.see.texts.tokens import Token
@@ -56,6 +57,7 @@ class LayerRecord:
     """One attention layer on one text: its scores (batch 1, padding left out) and both sides.
 
     `lengths`: what each head would add of each key's value alone, |v_j W_O_h|; None where `no_lengths` says why.
+    `names`: what its heads are called where some were cut; None = by their place.
     """
 
     id: LayerId
@@ -65,6 +67,7 @@ class LayerRecord:
     verified: float
     lengths: Lengths | None = None
     no_lengths: str = ""
+    names: Naming | None = None
 
     def __repr__(self) -> str:
         _, heads, queries, keys = self.scores.shape
@@ -85,9 +88,28 @@ class LayerRecord:
         """Whether the tokens look at themselves and their neighbours, and not at another text."""
         return self.id.stream != "cross" and self.queries.tokens == self.keys.tokens
 
+    @property
+    def naming(self) -> Naming:
+        """What its heads are called: a pruned layer's keep the ids they had."""
+        return self.names or naming_of(None, self.num_heads, self.num_kv_heads)
+
+    def index(self, head: int) -> int:
+        """Where the query head of this id is among those the layer has.
+
+        Raises:
+            HeadError: it has none of this id.
+        """
+        found = self.naming.index(head)
+        if found is None:
+            names = self.naming.said(self.id)
+            raise HeadError(
+                f"there is no head {self.id.head(head)}: layer {self.id} has the heads {names}"
+            )
+        return found
+
     def kv_group(self, head: int) -> int:
         """The KV head that query head `head` reads."""
-        return head // (self.num_heads // self.num_kv_heads)
+        return self.naming.kv[self.index(head)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +152,7 @@ class Record:
 
     def heads(self) -> list[HeadId]:
         """All heads, in order."""
-        return [id.head(h) for id, layer in self.layers.items() for h in range(layer.num_heads)]
+        return [id.head(h) for id, layer in self.layers.items() for h in layer.naming.heads]
 
     def layer(self, id: LayerId) -> LayerRecord:
         """The record of one layer.
@@ -151,11 +173,7 @@ class Record:
         layer = self.layers.get(head.layer_id)
         if layer is None:
             raise HeadError(f"there is no head {head}: {self._known_layers()}")
-        if head.head >= layer.num_heads:
-            raise HeadError(
-                f"there is no head {head}: layer {layer.id} has the heads "
-                f"{layer.id.head(0)} to {layer.id.head(layer.num_heads - 1)}"
-            )
+        layer.index(head.head)
         return layer
 
     def _known_layers(self) -> str:
@@ -165,17 +183,20 @@ class Record:
         """The pattern of one head: row q is what token q looks at, and sums to 1 (0 if it may see nothing)."""
         id = HeadId.parse(head)
         layer = self.layer_of(id)
+        at = layer.index(id.head)
         with torch.no_grad():
-            rows = layer.scores.rows(heads=slice(id.head, id.head + 1))
+            rows = layer.scores.rows(heads=slice(at, at + 1))
         return rows[0, 0].double().cpu().numpy()
 
     def norm_weights(self, head: str | HeadId) -> Float[np.ndarray, "query key"]:
         """The numbers of `norms`."""
         id = HeadId.parse(head)
-        weights, lengths = self.weights(id), self.layer_of(id).lengths
-        return weights * (
-            np.nan if lengths is None else lengths.values[id.head].double().cpu().numpy()
-        )
+        layer, weights = self.layer_of(id), self.weights(id)
+        if layer.lengths is None:
+            return np.full_like(weights, np.nan)
+        lengths = layer.lengths.values[layer.index(id.head)].double().cpu().numpy()
+        found: np.ndarray = weights * lengths
+        return found
 
     def visible(self, head: str | HeadId) -> np.ndarray:
         """Who may attend, for one head: bool [query, key], True = may attend."""
@@ -186,7 +207,7 @@ class Record:
         if allowed is None:
             return np.ones((queries, keys), dtype=bool)
         allowed = allowed.expand(-1, layer.num_heads, -1, -1)
-        return allowed[0, id.head].cpu().numpy()
+        return allowed[0, layer.index(id.head)].cpu().numpy()
 
     def norms(self, head: str | HeadId, words: bool = False) -> xr.DataArray:
         """What each token takes of each: |alpha_ij f(x_j)|, f(x) = (x W_V + b_V) W_O (Kobayashi et al. 2020).

@@ -36,7 +36,7 @@ def strongest_of(
     import xarray as xr
 
     layer = record.layer_of(head)
-    keys = len(layer.keys.tokens)
+    keys, at_head = len(layer.keys.tokens), layer.index(head.head)
     for name, value, least in (("top", top, 1), ("apart", apart, 0)):
         if not isinstance(value, int) or value < least:
             raise ConfigError(f"{name} must be a whole number from {least}, came {value!r}")
@@ -44,8 +44,8 @@ def strongest_of(
     found = measure_rows(layer.scores, wanted)
     assert found.top_keys is not None
     assert found.top_weights is not None
-    at = found.top_keys[0, head.head].cpu().numpy()
-    weights = found.top_weights[0, head.head].double().cpu().numpy()
+    at = found.top_keys[0, at_head].cpu().numpy()
+    weights = found.top_weights[0, at_head].double().cpu().numpy()
     texts = np.array([*(token.text for token in layer.keys.tokens), ""])  # -1 is the last
     dims = ("query", "rank")
     return xr.Dataset(
@@ -78,14 +78,14 @@ def statistics_of(record: Record, stream: str | None) -> xr.Dataset:
             f"there is no stream {chosen!r}: the model's are {', '.join(map(repr, streams))}"
         )
     layers = [layer for id, layer in record.layers.items() if id.stream == chosen]
-    heads = max(layer.num_heads for layer in layers)
+    heads = max(layer.naming.total for layer in layers)
     queries = layers[0].queries
     values = {name: np.full((len(layers), heads, len(queries.tokens)), np.nan) for name in _SAYS}
     for i, layer in enumerate(layers):
         found = measure_rows(layer.scores, Wanted())
         for name, array in values.items():
             row = getattr(found, name)[0].double().cpu().numpy()
-            array[i, : layer.num_heads] = (
+            array[i, list(layer.naming.heads)] = (
                 np.nan if name == "distance" and chosen == "cross" else row
             )
     dims = ("layer", "head", "query")

@@ -17,6 +17,7 @@ from headwise.core.masks import Mask
 from headwise.core.rules import Full, Window
 from headwise.core.scores import Scores
 from headwise.files import replacing
+from headwise.hub.kept import Naming
 from headwise.names import LayerId, ModelError
 from headwise.see.circuits.norms import OLD_FILE, Lengths
 from headwise.see.record import LayerRecord, Record, Side
@@ -57,6 +58,7 @@ def save_record(record: Record, path: Path) -> None:
                 "keys": _side(layer.keys),
                 "verified": layer.verified,
                 "no_lengths": layer.no_lengths,
+                "names": None if layer.names is None else asdict(layer.names),
             }
         )
     header = {"headwise_record": str(_VERSION), "model": record.model, "layers": json.dumps(layers)}
@@ -110,7 +112,14 @@ def _layer(entry: dict[str, Any], tensors: dict[str, Tensor]) -> LayerRecord:
     known = tensors.get(f"{id}.lengths")
     lengths = None if known is None else Lengths(known=known)
     reason = entry.get("no_lengths", OLD_FILE)
-    return LayerRecord(id, scores, queries, keys, entry["verified"], lengths, reason)
+    names = _naming(entry.get("names"))
+    return LayerRecord(id, scores, queries, keys, entry["verified"], lengths, reason, names)
+
+
+def _naming(entry: dict[str, Any] | None) -> Naming | None:
+    if entry is None:
+        return None
+    return Naming(tuple(entry["heads"]), tuple(entry["kv"]), entry["total"])
 
 
 def _read_side(entry: dict[str, Any]) -> Side:

@@ -107,11 +107,10 @@ def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:
     means = found.mass[0].sum(-1) / (named >= 0).sum(-1).clamp_min(1)
     evenness = _evenness(found)
     strongest = _strongest(found, top)
-    for head in range(layer.num_heads):
-        masses = dict(zip(RULES, means[head].tolist(), strict=True))
-        does, mass = _verdict(masses, float(evenness[head]))
-        id, group = layer.id.head(head), layer.kv_group(head)
-        yield HeadSummary(id, group, does, mass, masses, strongest[head])
+    for i, (head, group) in enumerate(zip(layer.naming.heads, layer.naming.kv, strict=True)):
+        masses = dict(zip(RULES, means[i].tolist(), strict=True))
+        does, mass = _verdict(masses, float(evenness[i]))
+        yield HeadSummary(layer.id.head(head), group, does, mass, masses, strongest[i])
 
 
 def _from_the_start(scores: Scores) -> Scores:

@@ -89,8 +89,8 @@ def _layer_looks(layer: LayerRecord, word: Word, renormalise: bool) -> list[Word
         rows = layer.scores.rows(word.first, word.last)[0].double().cpu().numpy()
     query = Word(word.text, word.start, word.end, 0, word.last - word.first)
     looks = []
-    for head in range(layer.num_heads):
-        weights = to_words(rows[head], [query], keys)[0]
+    for head, row in zip(layer.naming.heads, rows, strict=True):
+        weights = to_words(row, [query], keys)[0]
         first = float(weights[0]) if own_text and word.first > 0 else None
         if renormalise and first is not None and first < 1:
             weights = weights / (1 - first)

@@ -112,7 +112,7 @@ def _chosen(record: Record, view: View) -> list[HeadId]:
     found = [HeadId.parse(head) for head in view.heads]
     for layer in view.layers:
         held = record.layer(LayerId.parse(layer))
-        found.extend(held.id.head(h) for h in range(held.num_heads))
+        found.extend(held.id.head(h) for h in held.naming.heads)
     for id in found:
         record.layer_of(id)
     return list(dict.fromkeys(found))

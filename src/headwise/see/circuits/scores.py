@@ -193,19 +193,20 @@ def _table(model: Model, weights: Weights, heads: _Heads) -> xr.Dataset:
 
     order = _order(model, weights)
     layers = [weights.layers[i] for i in order]
-    widest = max(layer.num_heads for layer in layers)
+    widest = max(layer.names.total for layer in layers)
     data: dict[str, Any] = {}
     for name in ("copying", "ov_norm", "qk_norm"):
         values = np.full((len(layers), widest), np.nan)
         for row, i in zip(values, order, strict=True):
-            row[: weights.layers[i].num_heads] = heads.numbers[i][name].double().cpu().numpy()
+            at = list(weights.layers[i].names.heads)
+            row[at] = heads.numbers[i][name].double().cpu().numpy()
         data[name] = ("layer", "head"), values, _attrs(name)
     coords = _coordinates(layers, widest)
     missing = [heads.missing[i] for i in order]
     attrs = attributes(model, weights, layers, missing)
     if heads.pairs:
         data |= _of_pairs(heads, order)
-        ids = [str(layer.id.head(h)) for layer in layers for h in range(layer.num_heads)]
+        ids = [str(layer.id.head(h)) for layer in layers for h in layer.names.heads]
         coords |= {"head_from": ids, "head_to": ids}
         shapes = "d_in x v_dim x d_model x dim x d_out of the four matrices"
         attrs |= {"baseline": dict(heads.baselines), "baseline_shapes": shapes}
@@ -230,8 +231,7 @@ def _coordinates(layers: Sequence[LayerWeights], widest: int) -> dict[str, Any]:
     one_stack = {layer.id.stream for layer in layers} == {""}
     groups = np.full((len(layers), widest), -1)
     for row, layer in zip(groups, layers, strict=True):
-        own = layer.num_heads
-        row[:own] = np.arange(own) // (own // layer.num_kv_heads)
+        row[list(layer.names.heads)] = layer.names.kv
     return {
         "layer": [layer.id.layer if one_stack else str(layer.id) for layer in layers],
         "head": np.arange(widest),

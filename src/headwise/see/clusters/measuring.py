@@ -21,8 +21,9 @@ from torch import Tensor
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
+from headwise.hub.kept import Naming, naming_of
 from headwise.hub.load import Model
-from headwise.hub.shards import whole
+from headwise.hub.shards import num_kv_heads, whole
 from headwise.names import ConfigError, LayerId
 from headwise.see.looking import refuse_silence, refuse_split, run_id
 from headwise.see.texts.batches import Batch
@@ -172,10 +173,11 @@ class _Sums:
     """Divergences of the heads of each stream, summed over rows."""
 
     model: Model
-    layers: dict[str, dict[LayerId, int]] = field(default_factory=dict)
+    heads: dict[str, list[str]] = field(default_factory=dict)
     sums: dict[str, np.ndarray] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     rows: int = 0
+    names: dict[LayerId, Naming] = field(default_factory=dict)
 
     def add(self, batch: Batch, drawn: list[_Row]) -> None:
         """Look at the rows drawn from a batch."""
@@ -184,7 +186,8 @@ class _Sums:
         calls = self._run(batch)
         for stream in dict.fromkeys(id.stream for id in calls):
             mine = {id: scores for id, scores in calls.items() if id.stream == stream}
-            self.layers[stream] = {id: scores.shape[1] for id, scores in mine.items()}
+            order = sorted(mine, key=lambda id: id.layer)
+            self.heads[stream] = [str(id.head(h)) for id in order for h in self.names[id].heads]
             self._stream(stream, batch, mine, drawn)
         self.rows += len(drawn)
 
@@ -196,6 +199,8 @@ class _Sums:
                 id = run_id(layer, calls)
                 refuse_split(id, scores, batch)
                 calls[id] = whole(layer.module, scores, v, z)[0]
+                kv_heads = num_kv_heads(layer.module, scores)
+                self.names[id] = naming_of(layer.module, calls[id].shape[1], kv_heads)
 
             return observe
 
@@ -231,11 +236,8 @@ class _Sums:
         """The means."""
         import xarray as xr
 
-        order = sorted(self.layers, key=self.model.anatomy.streams.index)
-        ids: list[str] = []
-        for stream in order:
-            layers = sorted(self.layers[stream], key=lambda id: id.layer)
-            ids += [str(id.head(h)) for id in layers for h in range(self.layers[stream][id])]
+        order = sorted(self.heads, key=self.model.anatomy.streams.index)
+        ids = [head for stream in order for head in self.heads[stream]]
         found = np.full((len(ids), len(ids)), np.nan)
         first = 0
         for stream in order:

@@ -20,12 +20,14 @@ from headwise.core.scores import Scores
 from headwise.core.streaming import Wanted, measure
 from headwise.core.units import measure_units
 from headwise.hub.anatomy import Layer
+from headwise.hub.kept import naming_of
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch
 from headwise.hub.shards import local_part, num_kv_heads, shard_of
 from headwise.names import LayerId, ModelError
 from headwise.see.looking import refuse_split, run_id
 from headwise.see.profile.asking import Asked, Settings, asked_of
+from headwise.see.profile.placing import placed
 from headwise.see.profile.reducing import LayerRun, cases_of_all_heads, of_all_heads, reduced
 from headwise.see.profile.tally import LayerTally
 from headwise.see.texts.batches import Batch
@@ -74,7 +76,8 @@ class Pass:
             worst = off.masked_fill(~asked.real, 0.0).amax((0, 2))
             shard = shard_of(layer.module, scores.shape[1])
             worst = worst if shard is None else shard.gather(worst, 0)
-            self.verified[id] = worst.cpu().double().numpy()
+            every = naming_of(layer.module, len(worst), num_kv_heads(layer.module, scores))
+            self.verified[id] = placed(worst.cpu().double().numpy(), every, axis=0)
 
             def found(output: OutputMap) -> None:
                 self.maps[id] = output
@@ -119,7 +122,9 @@ class Pass:
         linked = None if asked.linked is None else measure_units(scores, asked.linked.cases)
         if linked is not None and shard is not None:
             linked = cases_of_all_heads(linked, shard)
-        run = LayerRun(id, num_kv_heads(layer.module, scores), statistics, asked, linked, shard)
+        heads, kv_heads = statistics.entropy.shape[1], num_kv_heads(layer.module, scores)
+        names = naming_of(layer.module, heads, kv_heads)
+        run = LayerRun(id, names, statistics, asked, linked, shard)
         self._reduce(room=_MOST_NUMBERS - run.numbers)
         self.runs.append(run)
         return z, run

@@ -15,10 +15,12 @@ from torch import Tensor
 
 from headwise.core.streaming import Statistics
 from headwise.core.units import CaseStatistics
+from headwise.hub.kept import Naming
 from headwise.hub.shards import Shard
 from headwise.names import LayerId
 from headwise.see.profile.asking import Asked, Settings
 from headwise.see.profile.evidence import Evidence, evidence_of
+from headwise.see.profile.placing import all_placed
 from headwise.see.profile.tally import LayerTally, row_tally
 
 __all__ = ["LayerRun", "cases_of_all_heads", "of_all_heads", "reduced"]
@@ -33,7 +35,7 @@ class LayerRun:
     """
 
     id: LayerId
-    num_kv_heads: int
+    names: Naming
     statistics: Statistics
     asked: Asked
     linked: CaseStatistics | None = None
@@ -99,15 +101,15 @@ def reduced(runs: Sequence[LayerRun], settings: Settings) -> dict[LayerId, Layer
     maps |= _of_halves(evidence, asked.halves)
     tallies: dict[LayerId, LayerTally] = {}
     for i, run in enumerate(runs):
-        heads = run.statistics.entropy.shape[1]
-        alone: dict[str, float] = {"kv_heads": run.num_kv_heads}
-        alone |= {p: run.statistics.path == p for p in ("kernel", "portable")}
-        tallies[run.id] = {
+        alone = {p: run.statistics.path == p for p in ("kernel", "portable")}
+        tally = {
             **rows[i],
             **{name: array[i] for name, array in maps.items()},
             **{name: np.array(value, dtype=float) for name, value in alone.items()},
-            "verified": np.zeros(heads),
+            "verified": np.zeros(len(run.names.heads)),
+            "kv_group": np.array(run.names.kv, dtype=float),
         }
+        tallies[run.id] = all_placed(tally, run.names)
     return tallies
 
 

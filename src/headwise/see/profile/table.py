@@ -129,6 +129,8 @@ def _received(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
 def _pooled(tallies: Sequence[LayerTally], heads: int) -> dict[str, Variable]:
     dims = ("layer", "head", "query_cell", "key_cell")
     texts = np.stack([tally["pooled_texts"] for tally in tallies])[:, None, :, None]
+    there = _groups(tallies, heads)[:, :, None, None] >= 0
+    texts = np.where(there, texts, 0)
     pooled = stacked([tally["pooled"] for tally in tallies], heads)
     most = np.where(texts > 0, stacked([tally["pooled_max"] for tally in tallies], heads), np.nan)
     return {
@@ -207,6 +209,5 @@ def _groups(tallies: Sequence[LayerTally], heads: int) -> np.ndarray:
     """The KV head each query head reads, -1 where there is no such head."""
     groups = np.full((len(tallies), heads), -1)
     for i, tally in enumerate(tallies):
-        own = tally["sum"].shape[2]
-        groups[i, :own] = np.arange(own) // (own // int(tally["kv_heads"]))
+        groups[i, : len(tally["kv_group"])] = tally["kv_group"]
     return groups

@@ -38,7 +38,7 @@ LayerTally = Mapping[str, np.ndarray]
 cases, S_t, c_t, S_t^2, S_t c_t, c_t^2 and 1; `uniform`, `unseen` [half, probe, head] and `offsets` [half, probe,
 offset] (`evidence`); `received`, `seen_by` [head, position]; `pooled` [head, query_cell, key_cell] summed over
 texts, `pooled_texts` [query_cell] how many have a query there; and as maxima `pooled_max` (like pooled), `verified`
-[head], `kv_heads` []. `kernel` and `portable` [] count the calls each path computed.
+[head], `kv_group` [head]. `kernel` and `portable` [] count the calls each path computed.
 `sum` and `count` hold every row; what intervals need waits for the last piece of a cut text. Until then it is in
 `open_text` [open] (its number), `open_half` [open], `open_pieces` and `open_seen` [open] (how many it has and how
 many are in, int64), and `open_sum` and `open_count` [open, statistic, head] (S_t and c_t so far).
@@ -48,7 +48,7 @@ _HALVED = (
     *("sum", "count", "sum_squared", "sum_count", "count_squared", "texts"),
     *("uniform", "unseen", "offsets"),
 )
-_MAXIMA = {"pooled_max", "kv_heads", "verified"}
+_MAXIMA = {"pooled_max", "kv_group", "verified"}
 _OPEN = ("open_text", "open_half", "open_pieces", "open_seen", "open_sum", "open_count")
 
 

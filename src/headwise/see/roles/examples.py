@@ -13,6 +13,7 @@ from torch import Tensor
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
+from headwise.hub.kept import naming_of
 from headwise.hub.load import Model
 from headwise.hub.shards import whole
 from headwise.names import ConfigError, HeadError, HeadId, LayerId, spans
@@ -117,13 +118,14 @@ class Finder:
 
     def _look(self, batch: Batch, scores: Scores) -> None:
         _, heads, queries, keys = scores.shape
-        if self.head.head >= heads:
+        names = naming_of(self.layer.module, heads, scores.k.shape[1])
+        at = names.index(self.head.head)
+        if at is None:
             layer = self.head.layer_id
             raise HeadError(
-                f"there is no head {self.head}: layer {layer} has the heads {layer.head(0)} to "
-                f"{layer.head(heads - 1)}"
+                f"there is no head {self.head}: layer {layer} has the heads {names.said(layer)}"
             )
-        pattern = HeadPattern(scores, self.head.head)
+        pattern = HeadPattern(scores, at)
         for i in range(batch.size):
             looks, keep = batch.side(self.head.stream, i, queries, looks=True)
             seen, key_keep = batch.side(self.head.stream, i, keys, looks=False)
