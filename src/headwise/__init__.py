@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headwise.cut.ablating.gates import Gates as Gates
     from headwise.cut.losses import blocks as blocks
     from headwise.cut.losses import loss as loss
+    from headwise.cut.saving.saving import save as save
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
@@ -81,6 +82,7 @@ _HOMES = {
     "profile": "headwise.see.profile.profiling",
     "roles": "headwise.see.roles.claims",
     "rollout": "headwise.see.circuits.rollout",
+    "save": "headwise.cut.saving.saving",
     "summarise": "headwise.see.summary",
 }
 
@@ -116,6 +118,7 @@ __all__ = [
     "profile",
     "roles",
     "rollout",
+    "save",
     "summarise",
 ]
 

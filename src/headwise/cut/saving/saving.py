@@ -1,0 +1,141 @@
+"""Save a model as a folder that transformers reads, or that `headwise.load` reads where it was cut unevenly."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from headwise.cut.pruning.record import Cut, apply_cut, cut_of
+from headwise.cut.saving.beside import write_beside
+from headwise.cut.saving.field import FIELD, field_of
+from headwise.cut.saving.forms import Form, form_of
+from headwise.cut.saving.plain import in_plain_words
+from headwise.cut.saving.weights import write_json
+from headwise.files import check_folder, replacing_folder
+from headwise.hub.load import Model
+from headwise.names import ModelError, OutputError
+from headwise.see.texts.refusing import check_model
+
+__all__ = ["Saved", "save"]
+
+_WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json")
+"""What an old checkpoint may hold that the new one does not."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A model on disk.
+
+    Attributes:
+        folder: where it is.
+        why: it takes `headwise.load` to read it; "" where transformers' from_pretrained does.
+    """
+
+    folder: Path
+    why: str
+
+    @property
+    def plain(self) -> bool:
+        """Whether transformers reads it with nothing of ours installed."""
+        return not self.why
+
+
+def save(model: Model, folder: str | Path, *, max_shard_size: int | str = "5GB") -> Saved:
+    """Save a model, cut or not: config.json, *.safetensors, and its tokenizer's files.
+
+    Args:
+        model: from `load`.
+        folder: where it goes; made where it is not there. An old checkpoint is replaced when all is written, and
+            stays as it was where that fails; a folder that holds anything else is left alone.
+        max_shard_size: of a file of weights, in bytes or as transformers writes it ("5GB").
+
+    Raises:
+        ModelError: a module that cannot be built again.
+        OutputError: a folder that cannot be written, and why.
+    """
+    check_model(model, "save")
+    folder = Path(folder).expanduser()
+    _check_place(folder)
+    stated = _stated(model)
+    with replacing_folder(folder, "the model", _WEIGHTS) as place, _disk_errors():
+        write_beside(model, place)
+        stated.form.write(place, stated.weights, max_shard_size)
+        if stated.cut is not None:
+            _add_field(place / "config.json", field_of(stated.cut))
+    return Saved(folder, stated.why)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stated:
+    """What is written: the form, its weights, what config.json says of the cut, why headwise must read it."""
+
+    form: Form
+    weights: Mapping[str, Tensor]
+    cut: Cut | None
+    why: str
+
+
+def _stated(model: Model) -> _Stated:
+    module, cut = model.module, cut_of(model.module)
+    form = form_of(model)
+    weights = {name: tensor.detach() for name, tensor in module.state_dict().items()}
+    if cut is None:
+        _check_built(form.build(), weights, model.name)
+        return _Stated(form, weights, None, form.why)
+    plain = in_plain_words(form, model, cut)
+    if not isinstance(plain, str):
+        said, zeros = plain
+        return _Stated(said, {**weights, **zeros}, Cut(cut.kept, {}, {}), said.why)
+    built = form.build()
+    apply_cut(built, cut)
+    _check_built(built, weights, model.name)
+    return _Stated(form, weights, cut, form.why or plain)
+
+
+def _add_field(path: Path, field: dict[str, Any]) -> None:
+    said = json.loads(path.read_text(encoding="utf-8"))
+    write_json(path, {**said, FIELD: field})
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse, before any work, a folder that is no checkpoint's."""
+    check_folder(folder, "the model")
+    if (folder / "config.json").exists() and not any(any(folder.glob(x)) for x in _WEIGHTS):
+        raise OutputError(
+            f"the model cannot be written to {folder}: it holds a config.json and no weights, so it is no "
+            "checkpoint's; choose another path"
+        )
+
+
+def _check_built(built: nn.Module, state: Mapping[str, Tensor], name: str) -> None:
+    """Refuse a module whose weights are not those that its config says."""
+    wanted = {weight: list(tensor.shape) for weight, tensor in built.state_dict().items()}
+    came = {weight: list(tensor.shape) for weight, tensor in state.items()}
+    for weight in sorted({*wanted, *came}):
+        if wanted.get(weight) != came.get(weight):
+            has, asks = came.get(weight, "nothing"), wanted.get(weight, "nothing")
+            raise ModelError(
+                f"{name} cannot be saved so that it loads again: {weight} is {has}, and its config makes it "
+                f"{asks}; change a model's shapes with headwise.prune or headwise.regroup alone"
+            )
+
+
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    """safetensors has an error of its own for a full disk and the like."""
+    try:
+        yield
+    except SafetensorError as error:
+        full = "No space left" in str(error)
+        line = str(error).strip().splitlines()[0]
+        raise OSError(
+            errno.ENOSPC if full else errno.EIO, "No space left on device" if full else line
+        ) from error
