@@ -1,0 +1,1 @@
+"""Learned gates: which heads a model needs, found by training a gate on each."""
