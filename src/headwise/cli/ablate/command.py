@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,6 +129,10 @@ def ablate(
         raise click.UsageError("--random draws heads to compare a loss with; it goes with --texts")
     if stand_in and how not in ("mean", "resample"):
         raise click.UsageError(f"--from is for --how mean and resample; {how} needs no texts")
+    if not math.isfinite(factor):
+        raise click.UsageError(
+            f"--factor must be a finite number, came {factor}; 0 leaves nothing of a head"
+        )
     check_json(json_)
     if json_ is None:
         check_out(None, (), "the table")
