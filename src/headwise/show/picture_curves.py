@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -36,13 +36,13 @@ _WIDTH, _HEIGHT = 4.4, 3.0
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A line: its name, x in order, y, and the ends of its band (as y where there is none)."""
+    """A line: its name, its points in the order of x, and the ends of its band, as many of each (None: no band)."""
 
     name: str
-    x: Float[np.ndarray, " point"]
-    y: Float[np.ndarray, " point"]
-    low: Float[np.ndarray, " point"] = field(default_factory=lambda: np.empty(0))
-    high: Float[np.ndarray, " point"] = field(default_factory=lambda: np.empty(0))
+    x: Float[np.ndarray, " _"]
+    y: Float[np.ndarray, " _"]
+    low: Float[np.ndarray, " _"] | None = None
+    high: Float[np.ndarray, " _"] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _draw(axes: Axes, curve: Curve, look: dict[str, Any]) -> None:
         zorder=3,
         **look,
     )
-    if len(curve.low):
+    if curve.low is not None:
         axes.fill_between(curve.x, curve.low, curve.high, color=look["color"], alpha=0.18, lw=0)
 
 
@@ -132,10 +132,10 @@ def _plain(name: str) -> str:
 
 
 def _check(curve: Curve) -> None:
-    lengths = {len(curve.x), len(curve.y)}
-    lengths |= {len(curve.low), len(curve.high)} if len(curve.low) or len(curve.high) else set()
-    if len(lengths) != 1 or not len(curve.x):
+    parts = {"x": curve.x, "y": curve.y, "low": curve.low, "high": curve.high}
+    lengths = {name: len(part) for name, part in parts.items() if part is not None}
+    if len(set(lengths.values())) != 1 or not len(curve.x) or len(lengths) == 3:
+        told = ", ".join(f"{length} in {name}" for name, length in lengths.items())
         raise ShapeError(
-            f"{curve.name}: {len(curve.x)} points in x, {len(curve.y)} in y, {len(curve.low)} and "
-            f"{len(curve.high)} in the band; give as many of each, at least one"
+            f"{curve.name} has these points: {told}; give as many of each, at least one, and both ends of a band"
         )

@@ -22,7 +22,7 @@ from headwise.show.ranked import Ranked
 
 __all__ = ["draw_importance"]
 
-_ORANGES = ("#7f2704", "#d94801", "#fdae6b")
+_ORANGES = ("#7f2704", "#d94801", "#fd8d3c", "#fdd0a2")
 """Below 0, the furthest first (ColorBrewer "Oranges")."""
 
 _BAR_INCHES = 0.13
