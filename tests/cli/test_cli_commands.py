@@ -6,7 +6,9 @@ from cli_help import Cli
 
 from headwise.cli import app
 
-ORDER = ["look", "profile", "roles", "circuits", "clusters", "neurons", "mask", "audit", "doctor"]
+SEE = ["look", "profile", "roles", "circuits", "clusters", "neurons"]
+CUT = ["ablate"]
+ORDER = [*SEE, "mask", "audit", *CUT, "doctor"]
 
 
 def test_the_commands(cli: Cli) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from headwise import __version__
+from headwise.cli.ablate.command import ablate as _ablate
 from headwise.cli.audit.command import audit as _audit
 from headwise.cli.circuits.command import circuits as _circuits
 from headwise.cli.clusters.command import clusters as _clusters
@@ -45,7 +46,11 @@ def app() -> None:
     """See, check and cut every attention head of a Transformer."""
 
 
-for _command in (_look, _profile, _roles, _circuits, _clusters, _neurons, _mask, _audit, _doctor):
+_SEE = (_look, _profile, _roles, _circuits, _clusters, _neurons)
+_CHECK = (_mask, _audit)
+_CUT = (_ablate,)
+
+for _command in (*_SEE, *_CHECK, *_CUT, _doctor):
     app.add_command(_command)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from headwise.cut.census import Census
 from headwise.names import HeadError, HeadId
 
-__all__ = ["Heads", "selected"]
+__all__ = ["Heads", "named", "selected"]
 
 Heads = str | HeadId | Path | Iterable["str | HeadId"]
 """An id, a range, several (a list, or one string with commas or spaces), or a file that holds them."""
@@ -44,6 +44,18 @@ def selected(census: Census, heads: Heads) -> tuple[HeadId, ...]:
             "no head was named; give ids such as 18.6, ranges such as 18.* or a file of them"
         )
     return tuple(id for id in census.heads if id in meant)
+
+
+def named(heads: Heads) -> list[str]:
+    """The ids and ranges that are written there, of which a model need not have any.
+
+    Raises:
+        HeadError: what is no id, or a file that cannot be read.
+    """
+    items = _items(heads)
+    for item in items:
+        _form(item)
+    return items
 
 
 def _items(heads: Heads) -> list[str]:
@@ -80,12 +92,17 @@ def _read(path: Path) -> list[str]:
     return [part for line in lines for part in _items(line)]
 
 
-def _meant(census: Census, item: str) -> set[HeadId]:
+def _form(item: str) -> re.Match[str]:
     match = _FORM.fullmatch(item)
     if match is None:
         raise HeadError(
             f"{item!r} is no head id; write layer.head, for instance 18.6 or cross.0.2, or a range such as 18.*"
         )
+    return match
+
+
+def _meant(census: Census, item: str) -> set[HeadId]:
+    match = _form(item)
     stream, layer, head = match["stream"], match["layer"], match["head"] or "*"
     found = {
         id

@@ -1,0 +1,1 @@
+"""`headwise ablate`: `command` reads the arguments, `measuring` and `predicting` measure, `running` shows."""

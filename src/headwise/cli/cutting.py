@@ -1,0 +1,127 @@
+"""What the commands that cut share: which heads are meant, and how files are read as rows of tokens."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from headwise.cli.options import corpora, corpus_options
+from headwise.files import check_writable
+from headwise.names import OutputError
+from headwise.see.texts.corpus import Corpus
+
+if TYPE_CHECKING:
+    from headwise.hub.load import Model
+    from headwise.see.texts.given import Texts
+
+__all__ = [
+    "Reading",
+    "check_json",
+    "heads_argument",
+    "heads_of",
+    "json_option",
+    "reading_options",
+    "rows_of",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read: as `headwise profile` reads them, or joined and cut into blocks."""
+
+    lines: bool
+    field: str | None
+    limit: int | None
+    target: Path | None
+    context: int | None
+    blocks: int | None
+
+    def corpora(self, files: tuple[Path, ...]) -> tuple[Corpus, Corpus | None]:
+        """The texts of the files, and what a decoder reads for each.
+
+        Raises:
+            TextError: a file that cannot be read.
+            UsageError: options that do not go together.
+        """
+        if self.blocks is not None and (self.target or self.context):
+            raise click.UsageError(
+                "--blocks cuts texts by itself; leave --context and --target out"
+            )
+        return corpora(files, self.lines, self.field, self.limit, self.target)
+
+
+def reading_options(command: F) -> F:
+    """The options of a corpus and --blocks, handed on as one `reading`."""
+    names = [field.name for field in fields(Reading)]
+
+    @functools.wraps(command)
+    def bundled(**given: Any) -> Any:
+        reading = Reading(**{name: given.pop(name) for name in names})
+        return command(reading=reading, **given)
+
+    blocks = click.option(
+        "--blocks",
+        type=click.IntRange(2),
+        metavar="N",
+        help="Join the texts by line ends and cut them into rows of N tokens.",
+    )
+    return corpus_options(blocks(bundled))  # type: ignore[return-value]
+
+
+def heads_argument(required: bool = True) -> Callable[[F], F]:
+    """HEADS..."""
+    return click.argument("heads", nargs=-1, required=required)
+
+
+def heads_of(heads: tuple[str, ...]) -> list[str]:
+    """The ids and ranges meant on the command line, those of files among them, which stand after @.
+
+    Raises:
+        HeadError: what is no id, or a file that cannot be read.
+    """
+    from headwise.cut.selecting import named
+
+    meant = [Path(one[1:]) if one.startswith("@") else one for one in heads]
+    return [id for one in meant for id in named(one)]
+
+
+json_option = click.option(
+    "--json",
+    "json_",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Write what was found as JSON; - is the standard output.",
+)
+"""--json"""
+
+
+def check_json(json_: Path | None) -> None:
+    """Refuse a path that cannot be written before a model is loaded.
+
+    Raises:
+        OutputError: it cannot, or the standard output is closed.
+    """
+    if json_ is not None and str(json_) != "-":
+        check_writable(json_, "the JSON")
+    elif json_ is not None and sys.__stdout__ is None:
+        raise OutputError("the JSON cannot be written: the standard output is closed")
+
+
+def rows_of(model: Model, texts: list[str], reading: Reading) -> Texts:
+    """The texts as a verb takes them: as they are, or with --blocks as rows of ids of one length.
+
+    Raises:
+        TextError: fewer tokens than one block.
+    """
+    if reading.blocks is None:
+        return texts
+    from headwise.cut.losses import blocks
+
+    return blocks(model, texts, reading.blocks)

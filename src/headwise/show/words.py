@@ -1,0 +1,63 @@
+"""Numbers and heads in words, the same wherever cutting is shown."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from headwise.names import HeadId, LayerId
+
+__all__ = ["figure", "heads_said", "signed", "sized"]
+
+
+def figure(x: float) -> str:
+    """A number in three or four digits, as 3.649, .0123, 12.34 or 1,234."""
+    size = abs(x)
+    if size >= 999.5:
+        return f"{x:,.0f}"
+    digits = 1 if size >= 99.95 else 2 if size >= 9.995 else 3
+    if 0 < size < 0.0005:
+        return f"{x:.1e}".replace("e-0", "e-")
+    if size < 0.0995 and size > 0:
+        digits = 4
+    return _bare(f"{x:.{digits}f}")
+
+
+def signed(x: float) -> str:
+    """The same with its sign, as +.138 or -.002; a plain 0 has none."""
+    told = figure(x)
+    return f"+{told}" if x > 0 else told
+
+
+def heads_said(heads: Iterable[HeadId]) -> str:
+    """Heads as ranges of each layer, as `17.3-5, 18.6`."""
+    layers: dict[LayerId, list[int]] = {}
+    for id in heads:
+        layers.setdefault(id.layer_id, []).append(id.head)
+    return ", ".join(
+        f"{layer}.{part}" for layer, held in layers.items() for part in _ranges(sorted(held))
+    )
+
+
+def sized(count: int) -> str:
+    """A count in units, as 134.5 M, 12.3 k or 17."""
+    for ten, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= ten:
+            return f"{count / ten:.1f} {unit}"
+    return str(count)
+
+
+def _ranges(numbers: list[int]) -> list[str]:
+    runs = itertools.groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    found = []
+    for _, run in runs:
+        held = [number for _, number in run]
+        found.append(f"{held[0]}" if len(held) == 1 else f"{held[0]}-{held[-1]}")
+    return found
+
+
+def _bare(text: str) -> str:
+    """Without the 0 before the point."""
+    if text.startswith("0."):
+        return text[1:]
+    return f"-{text[2:]}" if text.startswith("-0.") else text
