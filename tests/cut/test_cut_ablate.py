@@ -214,6 +214,22 @@ def test_gates_have_the_gradient_of_the_loss(decoder: hw.Model) -> None:
         assert float(gates.value.grad[i]) == pytest.approx(slope, rel=2e-2, abs=1e-4)
 
 
+def test_a_compiled_model_is_ablated_too() -> None:
+    module = build("llama")
+    inputs = {"input_ids": IDS}
+    compiled = hw.load(torch.compile(module, backend="eager"))
+    with torch.no_grad(), hw.ablate(hw.load(module), "0.1"):
+        wanted = module(**inputs).logits
+    with torch.no_grad():
+        whole = compiled.module(**inputs).logits
+        with hw.ablate(compiled, "0.1"):
+            came = compiled.module(**inputs).logits
+        after = compiled.module(**inputs).logits
+    torch.testing.assert_close(came, wanted)
+    torch.testing.assert_close(after, whole)
+    assert (came - whole).abs().max() > 1e-3
+
+
 def test_one_run_of_a_shared_layer_alone() -> None:
     model = hw.load(build("albert"))
     runs = census(model).runs

@@ -76,6 +76,8 @@ class Model:
         of_torch = [module for module in others if is_torch_attention(type(module))]
         by_hand = [module for module in others if by_itself(type(module))]
         with ExitStack() as stack:
+            if any(hasattr(part, "_orig_mod") for part in self.module.modules()):
+                stack.enter_context(torch.compiler.set_stance("force_eager"))  # graphs know no tap
             if len(of_torch) + len(by_hand) < len(others):
                 from headwise.hub.routes.bridge import routed
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor, nn
 
 from headwise.core.attention import Edit
@@ -53,8 +52,6 @@ def applied(model: Model, edits: Mapping[LayerId, Edit]) -> Iterator[Fired]:
     found = census(model)
     fired = Fired()
     with ExitStack() as stack:
-        if any(hasattr(part, "_orig_mod") for part in model.module.modules()):
-            stack.enter_context(torch.compiler.set_stance("force_eager"))  # its graphs know no edit
         stack.enter_context(model.open())
         counting = _Counting(fired)
         for module in found.begins:
