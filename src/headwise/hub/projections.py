@@ -168,7 +168,7 @@ def _factor(came: Tensor, wanted: Tensor) -> float | None:
 def _matched(sought: Sought, call: LinearCall) -> Tensor | None:
     """Which of a map's channels each one sought equals, [head, dim], in any order; None where one has none."""
     made = _as_rows(call.made, sought.rows)
-    if made is None or made.dtype != sought.x.dtype or made.shape[-1] < sought.rows.shape[-1]:
+    if made is None or made.dtype != sought.x.dtype:
         return None
     places: dict[bytes, int] = {}
     for channel, numbers in enumerate(_columns(made)):
