@@ -68,7 +68,9 @@ def cut_heads(
     none = isinstance(heads, list | tuple) and not heads and outputs  # W_O alone changes
     ids = () if none else selected(found, heads)
     plan = _plan(model, found, ids, outputs or {}, example(model, inputs))
-    return _operated(model, plan, inplace)
+    made = _operated(model, plan, inplace)
+    census(made, plan.inputs)
+    return made
 
 
 def refuse_uncuttable(model: Model) -> None:
@@ -144,18 +146,19 @@ def _plan(
 def _operated(model: Model, plan: _Plan, inplace: bool) -> Model:
     """The model that was cut, after proof."""
     target = model if inplace else _copy(model)
+    channels = channels_of(model, list(plan.layers), plan.inputs)
     if all(p.dtype in (torch.float32, torch.float64) for p in model.module.parameters()):
         try:
-            _proved(target, plan, MOST_OFF)
+            _proved(target, plan, channels, MOST_OFF)
             return target
         except _OffError as error:  # rounding, or a wrong cut: double precision tells
             if error.far > FAR_OFF:
                 raise ModelError(str(error)) from None
-            _proved(_copy(model, torch.float64), plan, MOST_OFF_DOUBLE)
+            _proved(_copy(model, torch.float64), plan, channels, MOST_OFF_DOUBLE)
     else:  # half precision proves nothing
-        _proved(_copy(model, torch.float32), plan, MOST_OFF)
+        _proved(_copy(model, torch.float32), plan, channels, MOST_OFF)
     with put_back_on_error(target.module):
-        _change(target, _changes(target, plan, _channels(target, plan)))
+        _change(target, _changes(target, plan, channels))
     return target
 
 
@@ -172,19 +175,12 @@ class _OffError(ModelError):
         self.far = far
 
 
-def _channels(model: Model, plan: _Plan) -> dict[str, Channels]:
-    paths = {layer.path for layer in plan.layers}
-    own = [layer for layer in model.anatomy.layers if layer.path in paths]
-    return channels_of(model, own, plan.inputs)
-
-
-def _proved(model: Model, plan: _Plan, most: float) -> None:
+def _proved(model: Model, plan: _Plan, channels: Mapping[str, Channels], most: float) -> None:
     """Cut a model in place, and hold it against itself as it was.
 
     Raises:
         ModelError: it is not the same (`_OffError`), or its code fails; it is put back.
     """
-    channels = _channels(model, plan)
     census(model, plan.inputs)  # which a copy has not yet been asked for
     outputs = [(channels[path], output) for path, output in plan.outputs.items()]
     wanted = expected(model, plan.heads, outputs, plan.inputs)
@@ -216,14 +212,17 @@ def _refusal(model: Model, plan: _Plan, why: str) -> str:
 
 
 def _changes(model: Model, plan: _Plan, channels: Mapping[str, Channels]) -> list[Change]:
-    return [
-        change_of(model.module, own, plan.drop.get(path, frozenset()), plan.outputs.get(path))
-        for path, own in channels.items()
-    ]
+    """What becomes of each layer of the model, or of a copy of the one that was looked at."""
+    changes = []
+    for path, found in channels.items():
+        layer = replace(found.layer, module=model.module.get_submodule(path))
+        own, drop = replace(found, layer=layer), plan.drop.get(path, frozenset())
+        changes.append(change_of(model.module, own, drop, plan.outputs.get(path)))
+    return changes
 
 
 def _change(model: Model, changes: list[Change]) -> None:
-    """Apply the cut, and put the new tensors in."""
+    """Apply the cut to a model in place, and put the new tensors in."""
     module: nn.Module = model.module
     cut = cut_of(module) or Cut({}, {}, {})
     with torch.no_grad():
@@ -233,5 +232,4 @@ def _change(model: Model, changes: list[Change]) -> None:
         for change in changes:
             for name, tensor in change.tensors.items():
                 put(module, name, tensor)
-    model.__dict__.pop("anatomy", None)
     forget(model)
