@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +16,14 @@ from headwise.cut.pruning.outputs import NewOutput
 from headwise.cut.pruning.record import Cut, apply_cut, cut_of, put
 from headwise.cut.pruning.reshaping import Change, change_of
 from headwise.cut.pruning.restoring import put_back_on_error
-from headwise.cut.pruning.verifying import FAR_OFF, MOST_OFF, MOST_OFF_DOUBLE, answers, expected, off
+from headwise.cut.pruning.verifying import (
+    FAR_OFF,
+    MOST_OFF,
+    MOST_OFF_DOUBLE,
+    answers,
+    expected,
+    off,
+)
 from headwise.cut.selecting import Heads, selected
 from headwise.hub.anatomy import Layer
 from headwise.hub.channels import Channels, channels_of
@@ -59,8 +65,12 @@ def cut_heads(
     check_model(model, "prune")
     refuse_uncuttable(model)
     found = census(model, inputs)
-    plan = _plan(model, found, selected(found, heads), outputs or {}, example(model, inputs))
-    return _operated(model, plan, inplace)
+    none = isinstance(heads, list | tuple) and not heads and outputs  # W_O alone changes
+    ids = () if none else selected(found, heads)
+    plan = _plan(model, found, ids, outputs or {}, example(model, inputs))
+    made = _operated(model, plan, inplace)
+    census(made, plan.inputs)
+    return made
 
 
 def refuse_uncuttable(model: Model) -> None:
@@ -110,7 +120,7 @@ def _plan(
     for layer in model.anatomy.layers:
         runs = found.of(layer.module)
         cut = [{h for h in run.heads if run.id.head(h) in heads} for run in runs]
-        for run, mine in zip(runs, cut, strict=True):
+        for mine in cut:
             if mine != cut[0]:
                 odd = min(mine ^ cut[0])
                 raise HeadError(
@@ -120,7 +130,7 @@ def _plan(
         if runs and cut[0]:
             drop[layer.path] = frozenset(runs[0].index(head) for head in cut[0])
         given = [outputs[run.id] for run in runs if run.id in outputs]
-        if given and any(x is not given[0] for x in given):
+        if any(not x.same(given[0]) for x in given):
             raise ModelError(
                 f"the layers {runs[0].id} to {runs[-1].id} share one W_O; give them one and the same NewOutput"
             )
@@ -136,18 +146,19 @@ def _plan(
 def _operated(model: Model, plan: _Plan, inplace: bool) -> Model:
     """The model that was cut, after proof."""
     target = model if inplace else _copy(model)
+    channels = channels_of(model, list(plan.layers), plan.inputs)
     if all(p.dtype in (torch.float32, torch.float64) for p in model.module.parameters()):
         try:
-            _proved(target, plan, MOST_OFF)
+            _proved(target, plan, channels, MOST_OFF)
             return target
-        except _Off as error:  # rounding, or a wrong cut: double precision tells
+        except _OffError as error:  # rounding, or a wrong cut: double precision tells
             if error.far > FAR_OFF:
                 raise ModelError(str(error)) from None
-            _proved(_copy(model, torch.float64), plan, MOST_OFF_DOUBLE)
+            _proved(_copy(model, torch.float64), plan, channels, MOST_OFF_DOUBLE)
     else:  # half precision proves nothing
-        _proved(_copy(model, torch.float32), plan, MOST_OFF)
+        _proved(_copy(model, torch.float32), plan, channels, MOST_OFF)
     with put_back_on_error(target.module):
-        _change(target, _changes(target, plan, _channels(target, plan)))
+        _change(target, _changes(target, plan, channels))
     return target
 
 
@@ -156,7 +167,7 @@ def _copy(model: Model, dtype: torch.dtype | None = None) -> Model:
     return replace(model, module=module if dtype is None else module.to(dtype))
 
 
-class _Off(ModelError):
+class _OffError(ModelError):
     """A model that was cut and gives something else, by how much; it was put back."""
 
     def __init__(self, message: str, far: float) -> None:
@@ -164,19 +175,13 @@ class _Off(ModelError):
         self.far = far
 
 
-def _channels(model: Model, plan: _Plan) -> dict[str, Channels]:
-    paths = {layer.path for layer in plan.layers}
-    own = [layer for layer in model.anatomy.layers if layer.path in paths]
-    return channels_of(model, own, plan.inputs)
-
-
-def _proved(model: Model, plan: _Plan, most: float) -> None:
+def _proved(model: Model, plan: _Plan, channels: Mapping[str, Channels], most: float) -> None:
     """Cut a model in place, and hold it against itself as it was.
 
     Raises:
-        ModelError: it is not the same (`_Off`), or its code fails; it is put back.
+        ModelError: it is not the same (`_OffError`), or its code fails; it is put back.
     """
-    channels = _channels(model, plan)
+    census(model, plan.inputs)  # which a copy has not yet been asked for
     outputs = [(channels[path], output) for path, output in plan.outputs.items()]
     wanted = expected(model, plan.heads, outputs, plan.inputs)
     with put_back_on_error(model.module):
@@ -191,7 +196,7 @@ def _proved(model: Model, plan: _Plan, most: float) -> None:
                 _refusal(model, plan, f"with fewer heads its code raises {line!r}")
             ) from error
         if not far <= most:
-            raise _Off(
+            raise _OffError(
                 _refusal(
                     model, plan, f"it then gives something else (by {far:.1e} of the largest)"
                 ),
@@ -201,18 +206,23 @@ def _proved(model: Model, plan: _Plan, most: float) -> None:
 
 def _refusal(model: Model, plan: _Plan, why: str) -> str:
     classes = ", ".join(dict.fromkeys(type(layer.module).__name__ for layer in plan.layers))
-    return f"{model.name} cannot be cut ({classes}): {why}; it is left as it was, ablate heads instead"
+    return (
+        f"{model.name} cannot be cut ({classes}): {why}; it is left as it was, ablate heads instead"
+    )
 
 
 def _changes(model: Model, plan: _Plan, channels: Mapping[str, Channels]) -> list[Change]:
-    return [
-        change_of(model.module, own, plan.drop.get(path, frozenset()), plan.outputs.get(path))
-        for path, own in channels.items()
-    ]
+    """What becomes of each layer of the model, or of a copy of the one that was looked at."""
+    changes = []
+    for path, found in channels.items():
+        layer = replace(found.layer, module=model.module.get_submodule(path))
+        own, drop = replace(found, layer=layer), plan.drop.get(path, frozenset())
+        changes.append(change_of(model.module, own, drop, plan.outputs.get(path)))
+    return changes
 
 
 def _change(model: Model, changes: list[Change]) -> None:
-    """Apply the cut, and put the new tensors in."""
+    """Apply the cut to a model in place, and put the new tensors in."""
     module: nn.Module = model.module
     cut = cut_of(module) or Cut({}, {}, {})
     with torch.no_grad():
@@ -222,5 +232,4 @@ def _change(model: Model, changes: list[Change]) -> None:
         for change in changes:
             for name, tensor in change.tensors.items():
                 put(module, name, tensor)
-    model.__dict__.pop("anatomy", None)
     forget(model)
