@@ -6,6 +6,7 @@ biases) come from the caller, so the module itself knows no positions.
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -26,7 +27,8 @@ class MultiHeadAttention(nn.Module):
 
     `w_qkv` packs the projections: num_heads * head_dim rows of queries, then num_kv_heads *
     head_dim rows of keys, then as many of values. Query head h reads KV head
-    h // (num_heads / num_kv_heads).
+    h // (num_heads / num_kv_heads), or the one that `groups` gives it. A layer may have no head
+    at all: it then adds the bias of its output alone.
 
     Args:
         d_model: width of the stream it reads and writes.
@@ -37,9 +39,18 @@ class MultiHeadAttention(nn.Module):
         out_bias: bias on the output projection; None = as `bias`.
         dropout: rate on the pattern, in training only.
 
+    Attributes:
+        groups: how many query heads read each KV head, where heads were cut and it is not as many
+            for all; None = as many.
+        heads: ids that its heads had before some were cut, by which a `bias` of all heads is
+            read; None = they are all there.
+
     Raises:
         ConfigError: heads that do not divide evenly.
     """
+
+    groups: tuple[int, ...] | None
+    heads: tuple[int, ...] | None
 
     def __init__(
         self,
@@ -65,6 +76,8 @@ class MultiHeadAttention(nn.Module):
         self.num_kv_heads = num_kv_heads
         self.head_dim = d_model // num_heads if head_dim is None else head_dim
         self.dropout = dropout
+        self.groups = None
+        self.heads = None
         rows = (num_heads + 2 * num_kv_heads) * self.head_dim
         self.w_qkv = nn.Linear(d_model, rows, bias=bias)
         self.w_o = nn.Linear(
@@ -96,6 +109,9 @@ class MultiHeadAttention(nn.Module):
         """
         if x.dim() != 3 or x.shape[-1] != self.d_model:
             raise _wrong_stream("x", x, self.d_model)
+        if not self.num_heads:
+            nothing: Tensor = self.w_o(x.new_zeros(*x.shape[:2], 0))
+            return nothing
         if memory is None:
             q, k, v = self._project(x, rotary)
             if cache is not None:
@@ -103,13 +119,16 @@ class MultiHeadAttention(nn.Module):
         else:
             q = self._project_rows(x, 0, self.num_heads)
             k, v = self._of_memory(memory, cache)
+        if self.groups is not None:
+            each = torch.tensor(self.groups, device=k.device)
+            k, v = k.repeat_interleave(each, 1), v.repeat_interleave(each, 1)
         tap = tap_of(self)
         z = attend(
             q,
             k,
             v,
             mask,
-            bias=bias,
+            bias=self._own_bias(bias),
             gate=None if tap is None else tap.gate,
             dropout=self.dropout if self.training else 0.0,
             observers=() if tap is None else tap.observers,
@@ -137,6 +156,12 @@ class MultiHeadAttention(nn.Module):
         bias = self.w_qkv.bias
         out = F.linear(x, self.w_qkv.weight[rows], None if bias is None else bias[rows])
         return out.view(*x.shape[:2], count, self.head_dim).transpose(1, 2)
+
+    def _own_bias(self, bias: Tensor | None) -> Tensor | None:
+        """Of a bias of all heads there were, that of the heads there are."""
+        if bias is None or self.heads is None or bias.shape[1] in (1, self.num_heads):
+            return bias
+        return bias[:, list(self.heads)]
 
     def _of_memory(self, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor]:
         """k and v of the memory, taken from the cache where it holds them."""

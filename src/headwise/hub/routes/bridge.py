@@ -27,6 +27,7 @@ from headwise.core.recognise import recognise
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tap_of
 from headwise.hub.anatomy import routes
+from headwise.hub.routes.pruned import shared_config
 from headwise.hub.shards import local_gate
 from headwise.names import ModelError
 
@@ -64,7 +65,8 @@ def routed(model: nn.Module) -> Iterator[None]:
     for name, mask in ((_NAME, sdpa_mask), (_NAME_OF["eager"], eager_mask)):
         AttentionInterface.register(name, _headwise)
         AttentionMaskInterface.register(name, mask)
-    configs: dict[int, Any] = {id(m.config): m.config for m in modules if _has_config(m)}
+    shared = [shared_config(m) for m in modules if _has_config(m)]
+    configs: dict[int, Any] = {id(config): config for config in shared}
     before = [(config, config._attn_implementation) for config in configs.values()]
     routing = _Routing({id(config): name for config, name in before})
     handles = [handle for m in modules if routes(type(m)) for handle in routing.follow(m)]
@@ -260,7 +262,7 @@ def _own(module: nn.Module, kwargs: dict[str, Any]) -> Own | None:
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-    name = _routing_of(module).names.get(id(getattr(module, "config", None)))
+    name = _routing_of(module).names.get(id(shared_config(module)))
     if name is not None and name != "eager":
         same_masks = ALL_MASK_ATTENTION_FUNCTIONS.get(name, None) is sdpa_mask
         name = name if same_masks else "sdpa"

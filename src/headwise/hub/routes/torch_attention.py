@@ -156,7 +156,7 @@ class _TakenOver(TorchFunctionMode):
         w_o = _w_o(self.module, bound.arguments)
         changes = (self.tap.gate, self.tap.edit, self.tap.meter)
         if any(change is not None for change in changes):
-            return _by_attend(bound.arguments, self.tap, self.reader, w_o)
+            return by_attend(bound.arguments, self.tap, self.reader, w_o)
         return _by_torch(bound.arguments, self.tap, self.reader, w_o)
 
 
@@ -184,7 +184,7 @@ def _by_torch(
     return w_o(z), weights
 
 
-def _by_attend(
+def by_attend(
     call: Call, tap: Tap, reader: Reader, w_o: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor | None]:
     """The call as `attend` computes it, with the gate before W_O; weights are those before dropout."""
