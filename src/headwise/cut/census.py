@@ -26,7 +26,7 @@ from headwise.hub.shards import num_kv_heads, whole
 from headwise.names import HeadId, LayerId
 from headwise.see.looking import refuse_silence, run_id
 
-__all__ = ["Census", "Run", "census"]
+__all__ = ["Census", "Run", "census", "forget"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +96,11 @@ def census(model: Model, inputs: Mapping[str, Any] | None = None) -> Census:
     if model not in _KNOWN:
         _KNOWN[model] = _taken(model, example(model, inputs))
     return _KNOWN[model]
+
+
+def forget(model: Model) -> None:
+    """Ask again next time: the heads of the model have changed."""
+    _KNOWN.pop(model, None)
 
 
 def _taken(model: Model, inputs: Mapping[str, Any]) -> Census:
