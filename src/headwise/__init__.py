@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headwise.cut.ablating.gates import Gates as Gates
     from headwise.cut.losses import blocks as blocks
     from headwise.cut.losses import loss as loss
+    from headwise.cut.pruning.pruning import prune as prune
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
@@ -79,6 +80,7 @@ _HOMES = {
     "nn": "headwise.nn",
     "probes": "headwise.see.probes",
     "profile": "headwise.see.profile.profiling",
+    "prune": "headwise.cut.pruning.pruning",
     "roles": "headwise.see.roles.claims",
     "rollout": "headwise.see.circuits.rollout",
     "summarise": "headwise.see.summary",
@@ -114,6 +116,7 @@ __all__ = [
     "nn",
     "probes",
     "profile",
+    "prune",
     "roles",
     "rollout",
     "summarise",

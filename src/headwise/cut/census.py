@@ -20,7 +20,7 @@ from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.cut.example import example
 from headwise.hub.anatomy import Layer
-from headwise.hub.kept import heads_of
+from headwise.hub.kept import heads_of, kept_of
 from headwise.hub.load import Model
 from headwise.hub.shards import num_kv_heads, whole
 from headwise.names import HeadId, LayerId
@@ -39,6 +39,7 @@ class Run:
         number: which run of the module it is, from 0.
         heads: the ids of its query heads in the order it attends with them; of a pruned layer those it kept.
         num_kv_heads: how many key/value heads it has.
+        head_dim: numbers in one query or key.
         v_dim: numbers in one head's output.
     """
 
@@ -47,7 +48,16 @@ class Run:
     number: int
     heads: tuple[int, ...]
     num_kv_heads: int
+    head_dim: int
     v_dim: int
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Of each KV head, how many query heads read it, in order."""
+        kept = kept_of(self.layer.module)
+        if kept is not None:
+            return kept.groups
+        return (len(self.heads) // self.num_kv_heads,) * self.num_kv_heads
 
     def index(self, head: int) -> int:
         """Where the head of this id is among those the layer attends with."""
@@ -112,8 +122,10 @@ def _taken(model: Model, inputs: Mapping[str, Any]) -> Census:
             id = run_id(layer, runs)
             _, _, z = whole(layer.module, scores, v, z)
             heads = heads_of(layer.module, z.shape[1])
-            kv_heads = num_kv_heads(layer.module, scores)
-            runs[id] = Run(id, layer, numbers[layer.module], heads, kv_heads, z.shape[-1])
+            kept = kept_of(layer.module)
+            kv_heads = num_kv_heads(layer.module, scores) if kept is None else len(kept.kv_heads)
+            dims = (scores.q.shape[-1], z.shape[-1])
+            runs[id] = Run(id, layer, numbers[layer.module], heads, kv_heads, *dims)
             numbers[layer.module] += 1
 
         return observe
@@ -121,12 +133,19 @@ def _taken(model: Model, inputs: Mapping[str, Any]) -> Census:
     taps = {x.module: Tap(observers=(observer(x),)) for x in model.anatomy.layers}
     with model.open(), tapped(taps), _counted(model.module) as calls:
         model.run(inputs)
-    refuse_silence(model, len(runs))
+    if not all(_emptied(layer.module) for layer in model.anatomy.layers):
+        refuse_silence(model, len(runs))
     streams = model.anatomy.streams
     order = sorted(runs.values(), key=lambda run: (streams.index(run.id.stream), run.id.layer))
     again = [module for module, number in numbers.items() if number > 1]
     begins = [m for m in model.module.modules() if calls[m] == 1 and _holds(m, again)]
     return Census(tuple(order), tuple(begins))
+
+
+def _emptied(module: nn.Module) -> bool:
+    """Whether a layer was cut and has no head any more."""
+    kept = kept_of(module)
+    return kept is not None and not kept.heads
 
 
 def _holds(module: nn.Module, parts: list[nn.Module]) -> bool:

@@ -36,6 +36,17 @@ def takes(module: nn.Module) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.kind not in kinds]
 
 
+def reads_vectors(module: nn.Module) -> bool:
+    """Whether it is one of torch's own modules, which read vectors and no ids."""
+    return type(_as_written(module)).__module__ in _OF_VECTORS
+
+
+def needs(module: nn.Module) -> list[str]:
+    """The names of the arguments that forward cannot do without."""
+    parameters = inspect.signature(_as_written(module).forward).parameters
+    return [name for name in takes(module) if parameters[name].default is inspect.Parameter.empty]
+
+
 def arguments_for(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs named as transformers does, or as forward itself does, under the names forward takes.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
+from typing import Any
 
 from torch import nn
 
@@ -72,7 +73,7 @@ def numbers_of(
         counts = _NAMES[name]
         if value != getattr(before, counts) or (all_heads and counts == "heads"):
             continue
-        if counts in ("width", "kv_width") and name not in _words(type(module)):
+        if counts in ("width", "kv_width") and name not in words_of(type(module)):
             continue  # its forward does not read it: what it is made of, which stays
         found[home + name] = getattr(after, counts)
     return {name: number for name, number in found.items() if number != _now(module, name)}
@@ -80,8 +81,8 @@ def numbers_of(
 
 def _held(module: nn.Module) -> Iterator[tuple[str, str, object]]:
     """The names of the table that the module has, or that its forward reads off its config."""
-    config = getattr(module, "config", None)
-    words = _words(type(module))
+    config, kind = getattr(module, "config", None), type(module)
+    words = words_of(kind)
     for name in _NAMES:
         if name in module.__dict__:
             yield name, "", module.__dict__[name]
@@ -94,9 +95,13 @@ def _now(module: nn.Module, name: str) -> object:
     return getattr(getattr(module, home) if home else module, attribute)
 
 
-@cache
-def _words(cls: type) -> frozenset[str]:
+def words_of(cls: Any) -> frozenset[str]:
     """Every name that the code of a class uses, but for how it is made."""
+    return _words(cls)
+
+
+@cache
+def _words(cls: Any) -> frozenset[str]:
     words: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.startswith("torch.") or base is object:

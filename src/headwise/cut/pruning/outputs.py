@@ -22,3 +22,8 @@ class NewOutput:
 
     weight: Float[Tensor, "head v_dim d_model"] | None = None
     bias: Float[Tensor, " d_model"] | None = None
+
+    def same(self, other: NewOutput) -> bool:
+        """Whether both say the same."""
+        pairs = ((self.weight, other.weight), (self.bias, other.bias))
+        return all(a is b or (a is not None and b is not None and a.equal(b)) for a, b in pairs)

@@ -203,7 +203,7 @@ def _attends_with_none(module: nn.Module) -> bool:
 
 
 def _drop_all(model: nn.Module, module: nn.Module, part: Part, gone: set[int]) -> set[int]:
-    """Which heads go of a tensor of a layer that loses all: of what is no map one stays, of which nothing is read."""
+    """Which heads go of a tensor of a layer that loses all: of what is no map one stays, and is not read."""
     owner = model.get_submodule(part.name.rpartition(".")[0])
     if _attends_with_none(module) or is_linear(owner):
         return gone

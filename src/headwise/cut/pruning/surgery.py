@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +16,14 @@ from headwise.cut.pruning.outputs import NewOutput
 from headwise.cut.pruning.record import Cut, apply_cut, cut_of, put
 from headwise.cut.pruning.reshaping import Change, change_of
 from headwise.cut.pruning.restoring import put_back_on_error
-from headwise.cut.pruning.verifying import FAR_OFF, MOST_OFF, MOST_OFF_DOUBLE, answers, expected, off
+from headwise.cut.pruning.verifying import (
+    FAR_OFF,
+    MOST_OFF,
+    MOST_OFF_DOUBLE,
+    answers,
+    expected,
+    off,
+)
 from headwise.cut.selecting import Heads, selected
 from headwise.hub.anatomy import Layer
 from headwise.hub.channels import Channels, channels_of
@@ -59,7 +65,9 @@ def cut_heads(
     check_model(model, "prune")
     refuse_uncuttable(model)
     found = census(model, inputs)
-    plan = _plan(model, found, selected(found, heads), outputs or {}, example(model, inputs))
+    none = isinstance(heads, list | tuple) and not heads and outputs  # W_O alone changes
+    ids = () if none else selected(found, heads)
+    plan = _plan(model, found, ids, outputs or {}, example(model, inputs))
     return _operated(model, plan, inplace)
 
 
@@ -110,7 +118,7 @@ def _plan(
     for layer in model.anatomy.layers:
         runs = found.of(layer.module)
         cut = [{h for h in run.heads if run.id.head(h) in heads} for run in runs]
-        for run, mine in zip(runs, cut, strict=True):
+        for mine in cut:
             if mine != cut[0]:
                 odd = min(mine ^ cut[0])
                 raise HeadError(
@@ -120,7 +128,7 @@ def _plan(
         if runs and cut[0]:
             drop[layer.path] = frozenset(runs[0].index(head) for head in cut[0])
         given = [outputs[run.id] for run in runs if run.id in outputs]
-        if given and any(x is not given[0] for x in given):
+        if any(not x.same(given[0]) for x in given):
             raise ModelError(
                 f"the layers {runs[0].id} to {runs[-1].id} share one W_O; give them one and the same NewOutput"
             )
@@ -140,7 +148,7 @@ def _operated(model: Model, plan: _Plan, inplace: bool) -> Model:
         try:
             _proved(target, plan, MOST_OFF)
             return target
-        except _Off as error:  # rounding, or a wrong cut: double precision tells
+        except _OffError as error:  # rounding, or a wrong cut: double precision tells
             if error.far > FAR_OFF:
                 raise ModelError(str(error)) from None
             _proved(_copy(model, torch.float64), plan, MOST_OFF_DOUBLE)
@@ -156,7 +164,7 @@ def _copy(model: Model, dtype: torch.dtype | None = None) -> Model:
     return replace(model, module=module if dtype is None else module.to(dtype))
 
 
-class _Off(ModelError):
+class _OffError(ModelError):
     """A model that was cut and gives something else, by how much; it was put back."""
 
     def __init__(self, message: str, far: float) -> None:
@@ -174,9 +182,10 @@ def _proved(model: Model, plan: _Plan, most: float) -> None:
     """Cut a model in place, and hold it against itself as it was.
 
     Raises:
-        ModelError: it is not the same (`_Off`), or its code fails; it is put back.
+        ModelError: it is not the same (`_OffError`), or its code fails; it is put back.
     """
     channels = _channels(model, plan)
+    census(model, plan.inputs)  # which a copy has not yet been asked for
     outputs = [(channels[path], output) for path, output in plan.outputs.items()]
     wanted = expected(model, plan.heads, outputs, plan.inputs)
     with put_back_on_error(model.module):
@@ -191,7 +200,7 @@ def _proved(model: Model, plan: _Plan, most: float) -> None:
                 _refusal(model, plan, f"with fewer heads its code raises {line!r}")
             ) from error
         if not far <= most:
-            raise _Off(
+            raise _OffError(
                 _refusal(
                     model, plan, f"it then gives something else (by {far:.1e} of the largest)"
                 ),
@@ -201,7 +210,9 @@ def _proved(model: Model, plan: _Plan, most: float) -> None:
 
 def _refusal(model: Model, plan: _Plan, why: str) -> str:
     classes = ", ".join(dict.fromkeys(type(layer.module).__name__ for layer in plan.layers))
-    return f"{model.name} cannot be cut ({classes}): {why}; it is left as it was, ablate heads instead"
+    return (
+        f"{model.name} cannot be cut ({classes}): {why}; it is left as it was, ablate heads instead"
+    )
 
 
 def _changes(model: Model, plan: _Plan, channels: Mapping[str, Channels]) -> list[Change]:

@@ -59,7 +59,7 @@ def answers(model: Model, inputs: Mapping[str, Any]) -> list[Tensor]:
 
 def off(found: list[Tensor], wanted: list[Tensor]) -> float:
     """The largest difference, as a share of the largest number of its tensor; infinite where shapes differ."""
-    if len(found) != len(wanted) or any(a.shape != b.shape for a, b in zip(found, wanted)):
+    if [x.shape for x in found] != [x.shape for x in wanted]:
         return float("inf")
     worst = 0.0
     for a, b in zip(found, wanted, strict=True):
