@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headwise.cut.losses import blocks as blocks
     from headwise.cut.losses import loss as loss
     from headwise.cut.pruning.pruning import prune as prune
+    from headwise.cut.saving.saving import save as save
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
@@ -83,6 +84,7 @@ _HOMES = {
     "prune": "headwise.cut.pruning.pruning",
     "roles": "headwise.see.roles.claims",
     "rollout": "headwise.see.circuits.rollout",
+    "save": "headwise.cut.saving.saving",
     "summarise": "headwise.see.summary",
 }
 
@@ -119,6 +121,7 @@ __all__ = [
     "prune",
     "roles",
     "rollout",
+    "save",
     "summarise",
 ]
 

@@ -1,4 +1,4 @@
-"""Writing results: a file is replaced whole or left as it was, and what is no file is written into.
+"""Writing results: a file or folder is replaced whole or left as it was; what is neither is written into.
 
 Floor 0: this module imports nothing of ours but the errors.
 """
@@ -12,11 +12,12 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from headwise.names import OutputError
 
-__all__ = ["check_ending", "check_writable", "replacing"]
+__all__ = ["check_ending", "check_folder", "check_writable", "replacing", "replacing_folder"]
 
 
 @contextmanager
@@ -47,6 +48,86 @@ def replacing(path: Path, what: str) -> Iterator[Path]:
                     shutil.copyfileobj(source, into)
     except OSError as error:
         raise _refusal(path, what, error.strerror or str(error)) from error
+
+
+@contextmanager
+def replacing_folder(path: Path, what: str, ours: Iterable[str]) -> Iterator[Path]:
+    """Yield a new empty folder to fill; after the `with`, it is the folder at `path`.
+
+    It is filled beside `path` and moved there, so that a failure leaves an old folder as it was. An old one is
+    replaced only where that loses nothing: each thing it holds is in the new one too, or has a name of `ours`.
+
+    Args:
+        path: where the folder goes; a link stays, and what it leads to is replaced.
+        what: the result, as the errors call it: `the model`.
+        ours: patterns (fnmatch) of the names that only an old result has.
+
+    Raises:
+        OutputError: a file, a folder that holds something else, or one that cannot be written, and why.
+    """
+    ours = (*ours,)
+    check_folder(path, what)
+    try:
+        target = path.resolve()
+        place = target.with_name(_name())
+        try:
+            place.mkdir()
+            yield place
+            _check_loses_nothing(path, place, what, ours)
+            _exchange(place, target)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+    except OSError as error:
+        raise _refusal(path, what, error.strerror or str(error)) from error
+
+
+def check_folder(path: Path, what: str) -> None:
+    """Refuse a path at which no folder can be made or replaced, before anything is made.
+
+    Raises:
+        OutputError: a file, or a path that cannot be written, or whose folder does not exist.
+    """
+    try:
+        mode = _mode(path)
+        home = path.resolve().parent
+        if not stat.S_ISDIR(home.stat().st_mode):
+            raise NotADirectoryError(20, "Not a directory")
+    except (OSError, ValueError, RuntimeError) as error:  # ValueError: a NUL; RuntimeError: a loop
+        raise _refusal(path, what, getattr(error, "strerror", None) or str(error)) from None
+    if mode is not None and not stat.S_ISDIR(mode):
+        raise _refusal(path, what, "it is a file, and a folder is to be written")
+    if not all(os.access(place, os.W_OK) for place in ([home] if mode is None else [home, path])):
+        raise _refusal(path, what, "Permission denied")
+
+
+def _check_loses_nothing(path: Path, new: Path, what: str, ours: tuple[str, ...]) -> None:
+    """Refuse to replace a folder that holds what the new one does not."""
+    held = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    lost = [
+        name
+        for name in held
+        if not (new / name).exists() and not any(fnmatchcase(name, pattern) for pattern in ours)
+    ]
+    if lost:
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        raise _refusal(path, what, f"it holds {', '.join(lost[:3])}{more}, which would be lost")
+
+
+def _exchange(new: Path, target: Path) -> None:
+    """Put `new` at `target`; what was there is removed, or put back where that fails."""
+    if not target.exists():
+        new.rename(target)
+        return
+    new.chmod(stat.S_IMODE(target.stat().st_mode))
+    old = target.with_name(_name())
+    try:
+        target.rename(old)
+        new.rename(target)
+    except BaseException:  # Ctrl-C too
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def check_ending(path: Path, endings: Iterable[str]) -> None:
@@ -95,7 +176,7 @@ def _mode(path: Path) -> int | None:
 @contextmanager
 def _beside(target: Path, mode: int | None) -> Iterator[Path]:
     """A new file beside `target`, moved there at the end; gone where anything fails."""
-    place = target.with_name(f".headwise-{os.getpid()}-{secrets.token_hex(4)}.part")
+    place = target.with_name(_name())
     try:
         place.touch(exist_ok=False)
         wanted = stat.S_IMODE(place.stat().st_mode if mode is None else mode)
@@ -106,6 +187,11 @@ def _beside(target: Path, mode: int | None) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             place.unlink(missing_ok=True)
+
+
+def _name() -> str:
+    """A name that nothing beside a result has."""
+    return f".headwise-{os.getpid()}-{secrets.token_hex(4)}.part"
 
 
 def _refusal(path: Path, what: str, why: str) -> OutputError:

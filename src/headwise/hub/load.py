@@ -7,7 +7,6 @@ runs in transformers, looked into through the bridge. A module of one's own is w
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,19 +21,15 @@ from headwise.hub.anatomy import Anatomy, anatomy_of, by_itself
 from headwise.hub.calling import arguments_for, takes_target
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
+from headwise.hub.own import is_own, load_own
+from headwise.hub.reading import from_transformers, read_config, unfit
 from headwise.hub.report import say
 from headwise.hub.routes.torch_attention import is_torch_attention, opened
 from headwise.hub.routes.written_out import followed
 from headwise.hub.spread import device_of, move
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
-from headwise.names import ConfigError, ModelError
-from headwise.nn import (
-    Decoder,
-    MultiHeadAttention,
-    config_from,
-    known_family,
-    load_checkpoint,
-)
+from headwise.names import ModelError
+from headwise.nn import Decoder, MultiHeadAttention, load_checkpoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +37,8 @@ class Model:
     """A model ready to be looked into.
 
     `foreign` says that it is a transformers model, called with input_ids and attention_mask; modules of
-    ours are called with ids and key_padding_mask.
+    ours are called with ids and key_padding_mask. Of a model read from a folder, `config` is what its
+    config.json says, `folder` where it was; `given` is the tokenizer that came with a module of one's own.
     """
 
     name: str
@@ -50,6 +46,9 @@ class Model:
     tokenizer: Tokenizer | None
     foreign: bool
     max_length: int | None = field(default=None)
+    config: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    folder: Path | None = field(default=None, kw_only=True)
+    given: Any = field(default=None, kw_only=True)
 
     @cached_property
     def anatomy(self) -> Anatomy:
@@ -166,18 +165,18 @@ def load_in_transformers(
         ModelError: no such model, or one that transformers cannot load.
     """
     where, folder = _device(device), get(name, quiet=quiet)
-    config = _read_config(folder)
-    module = _from_transformers(str(name), folder, config, None, "", quiet).eval()
+    config = read_config(folder)
+    module = from_transformers(str(name), folder, config, None, "", quiet=quiet).eval()
     if where is not None:
         module = module.to(where)
-    return Model(str(name), module, read_tokenizer(folder), True, _max_length(module))
+    return _read(str(name), module, True, folder, config)
 
 
 def _wrapped(module: nn.Module, tokenizer: Any) -> Model:
     config = getattr(module, "config", None)
     foreign = hasattr(config, "_attn_implementation")
     name = getattr(config, "_name_or_path", "") or type(module).__name__
-    return Model(name, module, adapt(tokenizer), foreign, _max_length(module))
+    return Model(name, module, adapt(tokenizer), foreign, _max_length(module), given=tokenizer)
 
 
 def _from_folder(
@@ -187,81 +186,25 @@ def _from_folder(
     dtype: torch.dtype | None,
     quiet: bool,
 ) -> Model:
-    config = _read_config(folder)
-    unfit = _unfit(folder, config)
-    if unfit is None:
-        module = load_checkpoint(folder, device=device, dtype=dtype).eval()
-        return Model(name, module, read_tokenizer(folder), False, _max_length(module))
-    module = _from_transformers(name, folder, config, dtype, unfit, quiet).eval()
-    if device is not None:
-        module = module.to(device)
-    return Model(name, module, read_tokenizer(folder), True, _max_length(module))
+    config = read_config(folder)
+    if is_own(config):
+        module = load_own(folder, config, device, dtype)
+        return _read(name, module, False, folder, config)
+    why = unfit(folder, config)
+    if why is None:
+        module = load_checkpoint(folder, device=device, dtype=dtype)
+    else:
+        module = from_transformers(name, folder, config, dtype, why, quiet=quiet).eval()
+        if device is not None:
+            module = module.to(device)
+    return _read(name, module, why is not None, folder, config)
 
 
-def _unfit(folder: Path, config: dict[str, Any]) -> str | None:
-    """Why this checkpoint does not run in our blocks: "" where no table is for it, None where it does."""
-    if not known_family(config) or not any(folder.glob("*.safetensors")):
-        return ""
-    try:
-        config_from(config)
-    except ConfigError as error:
-        return str(error)
-    return None
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{folder / 'config.json'} cannot be read: {error}") from None
-    if not isinstance(config, dict):
-        raise ModelError(f"{folder / 'config.json'} holds no model configuration")
-    return config
-
-
-def _from_transformers(
-    name: str,
-    folder: Path,
-    config: dict[str, Any],
-    dtype: torch.dtype | None,
-    unfit: str,
-    quiet: bool,
-) -> Any:
-    """The model as the class its config names, or AutoModel; `unfit` is what our tables said."""
-    import transformers
-
-    names = config.get("architectures") or []
-    cls = getattr(transformers, names[0], None) if names else None
-    try:
-        with _hushed(transformers.utils.logging):
-            module, report = (cls or transformers.AutoModel).from_pretrained(
-                folder, dtype=dtype or "auto", output_loading_info=True
-            )
-    except Exception as error:  # transformers raises whatever a config or a file made it meet
-        line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        ours = f" (and not our blocks: {unfit})" if unfit else ""
-        raise ModelError(f"transformers cannot load {folder}: {line}{ours}") from error
-    if unfit:
-        say(f"{name} runs in transformers, not in our blocks: {unfit}", quiet=quiet)
-    missing = sorted(report["missing_keys"])
-    if missing:
-        some = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-        say(f"{len(missing)} weights of {name} are not saved and start random: {some}", quiet=quiet)
-    return module
-
-
-@contextmanager
-def _hushed(logging: Any) -> Iterator[None]:
-    """Without transformers' warnings and bars for the time of the `with`."""
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+def _read(
+    name: str, module: nn.Module, foreign: bool, folder: Path, config: Mapping[str, Any]
+) -> Model:
+    tokenizer, length = read_tokenizer(folder), _max_length(module)
+    return Model(name, module, tokenizer, foreign, length, config=config, folder=folder)
 
 
 def _to(value: Any, device: torch.device) -> Any:

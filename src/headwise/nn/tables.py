@@ -48,7 +48,7 @@ def config_from(hf_config: HfConfig) -> tuple[type[nn.Module], TransformerConfig
     Raises:
         ConfigError: a family, a field or a value that no table knows, by name.
     """
-    family = _family(hf_config)
+    family = family_of(hf_config)
     given = dict(_flat(hf_config, family))
     read = {name for source in family.fields.values() for name in source.names}
     for name, value in given.items():
@@ -61,6 +61,9 @@ def load_checkpoint(
     folder: Path | str,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
+    *,
+    config: HfConfig | None = None,
+    prepare: Callable[[nn.Module], None] | None = None,
 ) -> nn.Module:
     """The model in a folder of transformers' form, in our own blocks, in eval mode.
 
@@ -68,23 +71,37 @@ def load_checkpoint(
         folder: holds config.json and *.safetensors, in one file or several with their index.
         device: where to put it; None = the CPU.
         dtype: of the weights; None = as they are stored.
+        config: what config.json says, where that is not to be read as it stands.
+        prepare: makes the model that was built, without weights yet, what the weights are of.
 
     Raises:
         ConfigError: a field or weight unknown, missing or of the wrong shape.
         ModelError: files that are not there or cannot be read.
     """
     folder = Path(folder)
-    hf_config = _read_json(folder / "config.json")
-    model_class, config = config_from(hf_config)
-    with torch.device("meta"), _NoStart():
-        model = model_class(config)
-    weights = _read_weights(folder, _family(hf_config), model, config.tie_embeddings)
+    hf_config = _read_json(folder / "config.json") if config is None else config
+    model_class, ours = config_from(hf_config)
+    model = empty(model_class, ours)
+    if prepare is not None:
+        prepare(model)
+    weights = _read_weights(folder, family_of(hf_config), model, ours.tie_embeddings)
     placed = {name: tensor.to(device=device, dtype=dtype) for name, tensor in weights}
     model.load_state_dict(placed, assign=True)
     return model.eval()
 
 
-def _family(hf_config: HfConfig) -> Family:
+def empty(model_class: Callable[..., nn.Module], config: Any, **further: Any) -> nn.Module:
+    """A model without weights, on the meta device: what its class makes of a configuration."""
+    with torch.device("meta"), _NoStart():
+        return model_class(config, **further)
+
+
+def family_of(hf_config: HfConfig) -> Family:
+    """The table of a config.json's model_type.
+
+    Raises:
+        ConfigError: there is none.
+    """
     model_type = hf_config.get("model_type")
     if model_type not in FAMILIES:
         raise ConfigError(
@@ -170,7 +187,7 @@ def _read_weights(
         theirs = _open_weights(folder, family, files)
         left = set(theirs)
         for ours, parameter in model.state_dict().items():
-            weight, names = _source(family, ours)
+            weight, names = source_of(family, ours)
             tensor = _gather(ours, weight, names, theirs)
             if tensor.shape != parameter.shape:
                 raise ConfigError(
@@ -185,7 +202,7 @@ def _read_weights(
 def _open_weights(folder: Path, family: Family, files: ExitStack) -> dict[str, Stored]:
     """Their weight names, without the family's prefix -> a function that reads the tensor."""
     theirs: dict[str, Stored] = {}
-    for path in _weight_files(folder):
+    for path in weight_files(folder):
         try:
             opened = files.enter_context(safe_open(path, framework="pt"))
         except (OSError, SafetensorError) as error:
@@ -193,11 +210,16 @@ def _open_weights(folder: Path, family: Family, files: ExitStack) -> dict[str, S
                 f"{path} cannot be read as safetensors ({error}); get it again"
             ) from error
         for name in opened.keys():  # noqa: SIM118  (safe_open is no mapping)
-            theirs[_clean(name, family)] = partial(opened.get_tensor, name)
+            theirs[clean(name, family)] = partial(opened.get_tensor, name)
     return theirs
 
 
-def _weight_files(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
+    """The *.safetensors files of a checkpoint.
+
+    Raises:
+        ModelError: there is none.
+    """
     index = folder / "model.safetensors.index.json"
     if index.exists():
         names = sorted(set(_read_json(index)["weight_map"].values()))
@@ -211,7 +233,7 @@ def _weight_files(folder: Path) -> list[Path]:
     return found
 
 
-def _clean(name: str, family: Family) -> str:
+def clean(name: str, family: Family) -> str:
     """Their name without the prefix some classes add, old endings brought up to date."""
     name = name.removeprefix(family.prefix)
     for old, new in family.old_endings.items():
@@ -220,7 +242,7 @@ def _clean(name: str, family: Family) -> str:
     return name
 
 
-def _source(family: Family, ours: str) -> tuple[Weight, list[str]]:
+def source_of(family: Family, ours: str) -> tuple[Weight, list[str]]:
     """The table's line for a weight of ours, and their names for this layer."""
     layer = _LAYER.match(ours)
     weight = family.weights.get(_LAYER.sub("blocks.{i}.", ours))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwise.nn.families.table import Family, Field, as_is, join
+from headwise.nn.families.table import Family, Field, as_is, join_heads
 from headwise.nn.models import Encoder
 
 __all__ = ["BERT"]
@@ -72,10 +72,10 @@ BERT = Family(
         "embedding.segments.weight": as_is("embeddings.token_type_embeddings.weight"),
         "embedding.norm.weight": as_is("embeddings.LayerNorm.weight"),
         "embedding.norm.bias": as_is("embeddings.LayerNorm.bias"),
-        "blocks.{i}.attention.w_qkv.weight": join(
+        "blocks.{i}.attention.w_qkv.weight": join_heads(
             _SELF + "query.weight", _SELF + "key.weight", _SELF + "value.weight"
         ),
-        "blocks.{i}.attention.w_qkv.bias": join(
+        "blocks.{i}.attention.w_qkv.bias": join_heads(
             _SELF + "query.bias", _SELF + "key.bias", _SELF + "value.bias"
         ),
         "blocks.{i}.attention.w_o.weight": as_is(_OUTPUT + "dense.weight"),
@@ -91,5 +91,6 @@ BERT = Family(
     },
     unused=("pooler.*", "cls.*", "classifier.*", "qa_outputs.*", "embeddings.position_ids"),
     prefix="bert.",
+    bare="BertModel",
     old_endings={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )

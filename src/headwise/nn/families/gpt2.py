@@ -84,4 +84,5 @@ GPT2 = Family(
     },
     unused=("h.*.attn.bias", "h.*.attn.masked_bias"),
     prefix="transformer.",
+    bare="GPT2Model",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwise.nn.families.table import Family, Field, as_is, join
+from headwise.nn.families.table import Family, Field, as_is, join, join_heads
 from headwise.nn.models import Decoder
 
 __all__ = ["LLAMA"]
@@ -59,10 +59,10 @@ LLAMA = Family(
     weights={
         "embedding.tokens.weight": as_is("embed_tokens.weight"),
         "blocks.{i}.attention_norm.weight": as_is("layers.{i}.input_layernorm.weight"),
-        "blocks.{i}.attention.w_qkv.weight": join(
+        "blocks.{i}.attention.w_qkv.weight": join_heads(
             _ATTENTION + "q_proj.weight", _ATTENTION + "k_proj.weight", _ATTENTION + "v_proj.weight"
         ),
-        "blocks.{i}.attention.w_qkv.bias": join(
+        "blocks.{i}.attention.w_qkv.bias": join_heads(
             _ATTENTION + "q_proj.bias", _ATTENTION + "k_proj.bias", _ATTENTION + "v_proj.bias"
         ),
         "blocks.{i}.attention.w_o.weight": as_is(_ATTENTION + "o_proj.weight"),
@@ -77,4 +77,5 @@ LLAMA = Family(
     },
     unused=("layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq"),
     prefix="model.",
+    bare="LlamaModel",
 )

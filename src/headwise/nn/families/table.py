@@ -9,12 +9,26 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["HARMLESS", "REQUIRED", "Family", "Field", "Weight", "as_is", "join", "transpose"]
+__all__ = [
+    "HARMLESS",
+    "REQUIRED",
+    "Family",
+    "Field",
+    "Weight",
+    "as_is",
+    "join",
+    "join_heads",
+    "transpose",
+]
 
 REQUIRED = object()
 """The default of a field that a checkpoint must state."""
 
 Transform = Callable[[Sequence[Tensor]], Tensor]
+"""Their weights -> ours."""
+
+Inverse = Callable[[Tensor, Sequence[int]], Sequence[Tensor]]
+"""Our weight, and how many rows of it are queries, keys and values -> theirs."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +48,11 @@ class Field:
 
 @dataclass(frozen=True)
 class Weight:
-    """Where a weight of ours comes from: their names, `{i}` for the layer, and what joins them."""
+    """Where a weight of ours comes from: their names, `{i}` for the layer, what joins them and what parts them."""
 
     names: tuple[str, ...]
     transform: Transform
+    inverse: Inverse
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,7 @@ class Family:
         weights: our weight -> where it comes from.
         unused: patterns (fnmatch) of their weights that we leave out on purpose.
         prefix: what some of their classes put before every name.
+        bare: their class that puts nothing before the names.
         old_endings: endings of weight names that were renamed over time.
     """
 
@@ -66,22 +82,36 @@ class Family:
     weights: Mapping[str, Weight]
     unused: tuple[str, ...]
     prefix: str
+    bare: str
     old_endings: Mapping[str, str] = field(default_factory=dict)
 
 
 def as_is(*names: str) -> Weight:
     """One weight, as it is."""
-    return Weight(names, lambda found: found[0])
+    return Weight(names, lambda found: found[0], lambda ours, rows: [ours])
 
 
 def join(*names: str) -> Weight:
-    """Several weights, one above the other."""
-    return Weight(names, lambda found: torch.cat(tuple(found)))
+    """Weights of one size, one above the other."""
+    return Weight(
+        names, lambda found: torch.cat(tuple(found)), lambda ours, rows: ours.chunk(len(names))
+    )
+
+
+def join_heads(queries: str, keys: str, values: str) -> Weight:
+    """The weights of queries, keys and values, one above the other; there may be fewer keys than queries."""
+    return Weight(
+        (queries, keys, values),
+        lambda found: torch.cat(tuple(found)),
+        lambda ours, rows: ours.split_with_sizes(list(rows)),
+    )
 
 
 def transpose(*names: str) -> Weight:
     """A weight stored [in, out] (GPT-2's Conv1D)."""
-    return Weight(names, lambda found: found[0].t().contiguous())
+    return Weight(
+        names, lambda found: found[0].t().contiguous(), lambda ours, rows: [ours.t().contiguous()]
+    )
 
 
 HARMLESS = frozenset(

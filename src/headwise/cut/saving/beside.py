@@ -1,0 +1,51 @@
+"""What stands beside the weights of a model: its tokenizer, how it generates, how it pools."""
+
+from __future__ import annotations
+
+import shutil
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from headwise.hub.load import Model
+
+__all__ = ["write_beside"]
+
+_SMALL = (
+    *("*token*", "vocab*", "merges.txt", "*.model", "*.tiktoken", "*.jinja", "normalizer.json"),
+    *("generation_config.json", "*processor_config.json", "LICENSE*", "additional_chat_templates"),
+    *("modules.json", "*sentence*.json", "[0-9]_*"),
+)
+"""Patterns of what a cut does not change; [0-9]_* are the folders of sentence-transformers."""
+
+
+def write_beside(model: Model, folder: Path) -> None:
+    """Put into a folder what belongs to a model beside its config.json and its weights.
+
+    Args:
+        model: read from a folder: what is copied from there; else its tokenizer is written.
+        folder: where it goes.
+    """
+    source = model.folder
+    found = [] if source is None or not source.is_dir() else sorted(source.iterdir())
+    for path in found:
+        if not any(fnmatchcase(path.name, pattern) for pattern in _SMALL):
+            continue
+        if path.is_dir():
+            shutil.copytree(path, folder / path.name)
+        else:
+            shutil.copyfile(path, folder / path.name)
+    if model.tokenizer is not None and not any(folder.glob("*token*")):
+        _write_tokenizer(model, folder)
+
+
+def _write_tokenizer(model: Model, folder: Path) -> None:
+    given: Any = model.given
+    if hasattr(given, "save_pretrained"):
+        given.save_pretrained(folder)
+        return
+    tokenizer: Any = model.tokenizer
+    if hasattr(tokenizer, "save"):
+        tokenizer.save(str(folder / "tokenizer.json"))
+    else:  # one of transformers without a fast twin
+        tokenizer.tokenizer.save_pretrained(folder)
