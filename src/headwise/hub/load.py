@@ -22,7 +22,7 @@ from headwise.hub.calling import arguments_for, takes_target
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
 from headwise.hub.own import is_own, load_own
-from headwise.hub.reading import from_transformers, read_config, unfit
+from headwise.hub.reading import from_transformers, prepared, read_config, unfit
 from headwise.hub.report import say
 from headwise.hub.routes.torch_attention import is_torch_attention, opened
 from headwise.hub.routes.written_out import followed
@@ -38,7 +38,7 @@ class Model:
 
     `foreign` says that it is a transformers model, called with input_ids and attention_mask; modules of
     ours are called with ids and key_padding_mask. Of a model read from a folder, `config` is what its
-    config.json says, `folder` where it was; `given` is the tokenizer that came with a module of one's own.
+    config.json says of it uncut, `folder` where it was; `given` is the tokenizer that came with a module.
     """
 
     name: str
@@ -165,8 +165,8 @@ def load_in_transformers(
         ModelError: no such model, or one that transformers cannot load.
     """
     where, folder = _device(device), get(name, quiet=quiet)
-    config = read_config(folder)
-    module = from_transformers(str(name), folder, config, None, "", quiet=quiet).eval()
+    config, prepare = prepared(read_config(folder))
+    module = from_transformers(str(name), folder, config, None, "", prepare, quiet=quiet).eval()
     if where is not None:
         module = module.to(where)
     return _read(str(name), module, True, folder, config)
@@ -186,15 +186,15 @@ def _from_folder(
     dtype: torch.dtype | None,
     quiet: bool,
 ) -> Model:
-    config = read_config(folder)
+    config, prepare = prepared(read_config(folder))
     if is_own(config):
-        module = load_own(folder, config, device, dtype)
+        module = load_own(folder, config, device, dtype, prepare)
         return _read(name, module, False, folder, config)
     why = unfit(folder, config)
     if why is None:
-        module = load_checkpoint(folder, device=device, dtype=dtype)
+        module = load_checkpoint(folder, device, dtype, config=config, prepare=prepare)
     else:
-        module = from_transformers(name, folder, config, dtype, why, quiet=quiet).eval()
+        module = from_transformers(name, folder, config, dtype, why, prepare, quiet=quiet).eval()
         if device is not None:
             module = module.to(device)
     return _read(name, module, why is not None, folder, config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,13 +13,19 @@ import torch
 from torch import nn
 
 from headwise.hub.report import say
-from headwise.names import ConfigError, ModelError
+from headwise.names import ConfigError, HeadwiseError, ModelError
 from headwise.nn import config_from, known_family
 
-__all__ = ["class_in_transformers", "from_transformers", "hushed", "read_config", "unfit"]
+__all__ = ["Prepare", "from_transformers", "hushed", "prepared", "read_config", "unfit"]
 
 Prepare = Callable[[nn.Module], None]
 """Makes a model that was built, without weights yet, what the weights are of."""
+
+_READERS = {
+    "headwise": "headwise.cut.saving.field",
+    "pruned_heads": "headwise.cut.saving.pruned_heads",
+}
+"""Fields of a config.json that say what was cut, and who reads them: rooms above, imported when one comes."""
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -36,6 +43,24 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def prepared(config: Mapping[str, Any]) -> tuple[dict[str, Any], Prepare | None]:
+    """The config of the model before it was cut, and what cuts it; None where nothing was cut.
+
+    Raises:
+        ConfigError: a cut that cannot be read.
+    """
+    left = {name: value for name, value in config.items() if name not in _READERS}
+    said = [name for name in _READERS if config.get(name)]
+    if not said:
+        return left, None
+    if len(said) > 1:
+        raise ConfigError(
+            f"config.json says twice what was cut, in {' and in '.join(said)}; leave the right one"
+        )
+    reader: Any = importlib.import_module(_READERS[said[0]])
+    return left, reader.prepare(config[said[0]])
+
+
 def unfit(folder: Path, config: Mapping[str, Any]) -> str | None:
     """Why a checkpoint does not run in our blocks: "" where no table is for it, None where it does."""
     if not known_family(config) or not any(folder.glob("*.safetensors")):
@@ -47,27 +72,13 @@ def unfit(folder: Path, config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def class_in_transformers(config: Mapping[str, Any], parsed: Any) -> type[Any]:
-    """The class that transformers runs a model in.
-
-    Args:
-        config: what config.json says.
-        parsed: the same as transformers' configuration object.
-    """
-    import transformers
-
-    names = config.get("architectures") or []
-    named: type[Any] | None = getattr(transformers, names[0], None) if names else None
-    mapping: Any = transformers.AutoModel._model_mapping
-    return named or mapping[type(parsed)]
-
-
 def from_transformers(
     name: str,
     folder: Path,
     config: Mapping[str, Any],
     dtype: torch.dtype | None,
     why: str,
+    prepare: Prepare | None = None,
     *,
     quiet: bool,
 ) -> Any:
@@ -79,20 +90,17 @@ def from_transformers(
         config: what its config.json says.
         dtype: of the weights; None = as they are stored.
         why: it does not run in our blocks; "" where nothing is to be said.
+        prepare: makes the module that was built, without weights yet, what the weights are of.
         quiet: say nothing on stderr.
 
     Raises:
         ModelError: transformers cannot load it.
     """
-    import transformers
-
-    names = config.get("architectures") or []
-    cls = getattr(transformers, names[0], None) if names else None
     try:
         with hushed():
-            module, report = (cls or transformers.AutoModel).from_pretrained(
-                folder, dtype=dtype or "auto", output_loading_info=True
-            )
+            module, report = _loaded(folder, config, dtype or "auto", prepare)
+    except HeadwiseError:
+        raise
     except Exception as error:  # transformers raises whatever a config or a file made it meet
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         ours = f" (and not our blocks: {why})" if why else ""
@@ -104,6 +112,41 @@ def from_transformers(
         some = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         say(f"{len(missing)} weights of {name} are not saved and start random: {some}", quiet=quiet)
     return module
+
+
+def _loaded(
+    folder: Path, config: Mapping[str, Any], dtype: torch.dtype | str, prepare: Prepare | None
+) -> tuple[Any, dict[str, Any]]:
+    """The module, and transformers' report of the weights."""
+    import transformers
+
+    names = config.get("architectures") or []
+    named = getattr(transformers, names[0], None) if names else None
+    found: tuple[Any, dict[str, Any]]
+    if prepare is None:
+        found = (named or transformers.AutoModel).from_pretrained(
+            folder, dtype=dtype, output_loading_info=True
+        )
+        return found
+    parsed = transformers.AutoConfig.from_pretrained(folder)
+    for name in _READERS:
+        parsed.__dict__.pop(name, None)
+    cls: Any = named or transformers.AutoModel._model_mapping[type(parsed)]
+    found = _cutting(cls, prepare).from_pretrained(
+        folder, config=parsed, dtype=dtype, output_loading_info=True
+    )
+    return found
+
+
+def _cutting(cls: type[Any], prepare: Prepare) -> type[Any]:
+    """The class, whose modules are cut as soon as they are built: then transformers loads them as ever."""
+
+    def build(self: Any, *args: Any, **kwargs: Any) -> None:
+        cls.__init__(self, *args, **kwargs)
+        self.__class__ = cls
+        prepare(self)
+
+    return type(cls.__name__, (cls,), {"__init__": build, "__module__": cls.__module__})
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from headwise.hub.report import say
 from headwise.names import ModelError
 from headwise.nn import known_family
 from headwise.nn.stored import left_out, stored
-from headwise.nn.tables import config_from, empty
+from headwise.nn.tables import config_from, empty, family_of
 
-__all__ = ["Form", "form_of"]
+__all__ = ["Form", "Heads", "form_of"]
 
 
 def form_of(model: Model) -> Form:
@@ -43,6 +43,33 @@ def form_of(model: Model) -> Form:
     )
 
 
+@dataclass(frozen=True)
+class Heads:
+    """How many heads every layer has, and their size; None = what the config says."""
+
+    num_heads: int | None
+    num_kv_heads: int | None
+    head_dim: int | None
+
+    def in_our_words(self, biases: bool) -> dict[str, Any]:
+        """As fields of a TransformerConfig."""
+        said = {name: value for name, value in vars(self).items() if value is not None}
+        return {**said, "attention_bias": True, "attention_out_bias": True} if biases else said
+
+    def in_theirs(self, biases: bool) -> dict[str, Any]:
+        """In transformers' words, for which a config may have others (attribute_map)."""
+        ours = self.in_our_words(biases)
+        return {theirs: ours[name] for name, theirs in _THEIRS.items() if name in ours}
+
+
+_THEIRS = {
+    "num_heads": "num_attention_heads",
+    "num_kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "attention_bias": "attention_bias",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class InTransformers:
     """A model in a class of transformers, which writes itself."""
@@ -55,6 +82,17 @@ class InTransformers:
         """The class from the config, without weights."""
         built: nn.Module = empty(type(self.module), self.config)
         return built
+
+    def with_heads(self, heads: Heads, biases: bool) -> InTransformers | None:
+        """The form of a model with other numbers of heads; None where the config has no field for them."""
+        config = copy.deepcopy(self.config)
+        of_text = config.get_text_config()
+        try:
+            for name, value in heads.in_theirs(biases).items():
+                setattr(of_text, name, value)
+        except (AttributeError, ValueError, TypeError):  # a number that is made of others
+            return None
+        return InTransformers(self.module, config)
 
     def write(self, folder: Path, state: Mapping[str, Tensor], max_shard_size: int | str) -> None:
         """As save_pretrained does, with tied weights, the class's own names and the way to generate."""
@@ -82,6 +120,16 @@ class InFamily:
     def build(self) -> nn.Module:
         """Our blocks, without weights."""
         return empty(*config_from(self.config))
+
+    def with_heads(self, heads: Heads, biases: bool) -> InFamily | None:
+        """The form of a model with other numbers of heads; None where the family has no field for them."""
+        fields = family_of(self.config).fields
+        said = {
+            fields[ours].names[0]: value
+            for ours, value in heads.in_our_words(biases).items()
+            if ours in fields
+        }
+        return replace(self, config={**self.config, **said})
 
     def write(self, folder: Path, state: Mapping[str, Tensor], max_shard_size: int | str) -> None:
         """With the weights that our blocks leave out (a pooler), where they can still be read."""
@@ -116,6 +164,12 @@ class InOwnWords:
     def build(self) -> nn.Module:
         """Our blocks, without weights."""
         return empty_own(self.config)
+
+    def with_heads(self, heads: Heads, biases: bool) -> InOwnWords | None:
+        """The form of a model with other numbers of heads; None where a bias goes by which heads there were."""
+        if self.config["positions"] == "alibi":
+            return None
+        return InOwnWords({**self.config, **heads.in_our_words(biases)})
 
     def write(self, folder: Path, state: Mapping[str, Tensor], max_shard_size: int | str) -> None:
         """By our own names."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from headwise.cut.pruning.record import Cut, apply_cut, cut_of
 from headwise.cut.saving.beside import write_beside
-from headwise.cut.saving.forms import form_of
+from headwise.cut.saving.field import FIELD, field_of
+from headwise.cut.saving.forms import Form, form_of
+from headwise.cut.saving.plain import in_plain_words
+from headwise.cut.saving.weights import write_json
 from headwise.files import check_folder, replacing_folder
 from headwise.hub.load import Model
 from headwise.names import ModelError, OutputError
@@ -58,13 +64,45 @@ def save(model: Model, folder: str | Path, *, max_shard_size: int | str = "5GB")
     check_model(model, "save")
     folder = Path(folder).expanduser()
     _check_place(folder)
-    form = form_of(model)
-    state = _state(model.module)
-    _check_built(form.build(), state, model.name)
+    stated = _stated(model)
     with replacing_folder(folder, "the model", _WEIGHTS) as place, _disk_errors():
         write_beside(model, place)
-        form.write(place, state, max_shard_size)
-    return Saved(folder, form.why)
+        stated.form.write(place, stated.weights, max_shard_size)
+        if stated.cut is not None:
+            _add_field(place / "config.json", field_of(stated.cut))
+    return Saved(folder, stated.why)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stated:
+    """What is written: the form, its weights, what config.json says of the cut, why headwise must read it."""
+
+    form: Form
+    weights: Mapping[str, Tensor]
+    cut: Cut | None
+    why: str
+
+
+def _stated(model: Model) -> _Stated:
+    module, cut = model.module, cut_of(model.module)
+    form = form_of(model)
+    weights = {name: tensor.detach() for name, tensor in module.state_dict().items()}
+    if cut is None:
+        _check_built(form.build(), weights, model.name)
+        return _Stated(form, weights, None, form.why)
+    plain = in_plain_words(form, model, cut)
+    if not isinstance(plain, str):
+        said, zeros = plain
+        return _Stated(said, {**weights, **zeros}, Cut(cut.kept, {}, {}), said.why)
+    built = form.build()
+    apply_cut(built, cut)
+    _check_built(built, weights, model.name)
+    return _Stated(form, weights, cut, form.why or plain)
+
+
+def _add_field(path: Path, field: dict[str, Any]) -> None:
+    said = json.loads(path.read_text(encoding="utf-8"))
+    write_json(path, {**said, FIELD: field})
 
 
 def _check_place(folder: Path) -> None:
@@ -75,10 +113,6 @@ def _check_place(folder: Path) -> None:
             f"the model cannot be written to {folder}: it holds a config.json and no weights, so it is no "
             "checkpoint's; choose another path"
         )
-
-
-def _state(module: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach() for name, tensor in module.state_dict().items()}
 
 
 def _check_built(built: nn.Module, state: Mapping[str, Tensor], name: str) -> None:
