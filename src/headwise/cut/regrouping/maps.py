@@ -96,7 +96,6 @@ class LayerMaps:
         pairs: places [2, pair] of the channels of keys that positions turn together; None where positions do
             something else to them, so that they may be in no other basis; [2, 0] where they leave them alone.
         moves: whether its heads may stand in another order: nothing else belongs to a head.
-        gains: of the norm before the queries' map and before the keys', [d_in]; None without one.
     """
 
     id: LayerId
@@ -107,7 +106,6 @@ class LayerMaps:
     o: OutputRows | None
     pairs: Tensor | None
     moves: bool
-    gains: tuple[Tensor | None, Tensor | None]
 
 
 def maps_of(model: Model) -> list[LayerMaps]:
@@ -160,9 +158,6 @@ def says(module: nn.Module) -> bool:
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_head")
 """What transformers calls the number of KV heads."""
 
-PER_KV_HEAD = ("num_key_value_groups", "n_rep")
-"""And the number of query heads for each."""
-
 
 def _maps(model: Model, layer: Layer, weights: LayerWeights, scores: Scores) -> LayerMaps:
     parts: dict[str, HeadRows] = {}
@@ -183,7 +178,6 @@ def _maps(model: Model, layer: Layer, weights: LayerWeights, scores: Scores) -> 
     if weights.o is not None:
         o = OutputRows(model.module.get_submodule(weights.o.path), weights.num_heads)
     assert weights.k is not None
-    gains = [None if x is None else x.gain for x in (weights.query_norm, weights.key_norm)]
     free = not weights.biased and scores.sink is None and o is not None
     return LayerMaps(
         layer.id,
@@ -194,7 +188,6 @@ def _maps(model: Model, layer: Layer, weights: LayerWeights, scores: Scores) -> 
         o,
         turned_pairs(weights.k, scores),
         free,
-        (gains[0], gains[1]),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the maps of each layer read: the mean of x x', over texts or as the norm before them has it."""
+"""What the maps of each layer read: the mean of x x', over texts or over ids drawn at random."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headwise.cut.example import example
 from headwise.cut.regrouping.maps import LayerMaps
 from headwise.hub.load import Model
 from headwise.names import LayerId
 from headwise.nn import MultiHeadAttention
+from headwise.see.circuits.short import vocabulary
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
 
-__all__ = ["Moments", "assumed", "gathered"]
+__all__ = ["Moments", "gathered", "made_up"]
+
+
+_ROWS, _LENGTH = 8, 256
+"""How many ids are drawn where no texts are given."""
+
+_LITTLE = 1e-3
+"""What directions that no token showed count, as a share of the mean direction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,15 +39,22 @@ class Moments:
     keys: Float[Tensor, "d_key_and_1 d_key_and_1"]
 
 
-def assumed(maps: LayerMaps) -> Moments:
-    """Without texts: channels that have nothing to do with one another, as large as the norm before makes them."""
-    found = []
-    for rows, gain in zip((maps.q, maps.k), maps.gains, strict=True):
-        diagonal = torch.ones_like(rows.read()[0, :, 0])
-        if gain is not None and len(gain) == len(diagonal) - 1:
-            diagonal[:-1] = gain.double().square()
-        found.append(diagonal.diag())
-    return Moments(*found)
+def made_up(model: Model, seed: int) -> Texts:
+    """What to gather moments over where no texts are given: ids drawn from the vocabulary, or an example of it.
+
+    Layers read that more like texts than like channels that have nothing to do with one another.
+
+    Raises:
+        ModelError: nothing can be made up for this model.
+    """
+    inputs = dict(example(model))
+    size = vocabulary(model.module)
+    if "input_ids" not in inputs or size is None:
+        return inputs
+    draw = torch.Generator().manual_seed(seed)
+    shape = (_ROWS, min(_LENGTH, model.max_length or _LENGTH))
+    names = [name for name in ("input_ids", "decoder_input_ids") if name in inputs]
+    return {name: torch.randint(size, shape, generator=draw) for name in names}
 
 
 def gathered(model: Model, layers: Sequence[LayerMaps], texts: Texts) -> dict[LayerId, Moments]:
@@ -69,9 +85,13 @@ class _Sums:
         self.sums[id, name] = product if held is None else held.add_(product)
 
     def mean(self, id: LayerId, name: str) -> Tensor:
-        """The count of tokens is the last number of the sum."""
+        """The count of tokens is the last number of the sum; of few tokens every direction gets a little."""
         total = self.sums[id, name].double()
-        return total / total[-1, -1]
+        count, width = float(total[-1, -1]), len(total)
+        mean = total / count
+        little = _LITTLE * min(1.0, width / count) * float(mean.diagonal().mean())
+        mean.diagonal().add_(little)
+        return mean
 
 
 @contextmanager

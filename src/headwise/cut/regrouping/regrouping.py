@@ -9,11 +9,10 @@ from dataclasses import replace
 from headwise.cut.losses import Loss, LossFunction, check_predicts, loss
 from headwise.cut.regrouping.grouping import Groups, beside
 from headwise.cut.regrouping.maps import LayerMaps, maps_of
-from headwise.cut.regrouping.moments import Moments, assumed, gathered
+from headwise.cut.regrouping.moments import Moments, gathered, made_up
 from headwise.cut.regrouping.pooling import How, Layout, alike_groups, check_how, pooled
 from headwise.cut.regrouping.regrouped import Regrouped, Regrouping
 from headwise.cut.regrouping.resizing import resize
-from headwise.hub.kept import Kept, keep, kept_of
 from headwise.hub.load import Model
 from headwise.names import ConfigError, LayerId, ModelError
 from headwise.see.texts.given import Texts
@@ -37,9 +36,10 @@ def regroup(
     The heads of a group are pooled: by the mean of W_K and W_V (Ainslie et al. 2023), the first of them, one drawn,
     or "aligned": before, each is brought into a basis that they share. Its values may be in any basis, which W_O
     undoes; its keys in any that positions allow (RoPE: pairs of channels turned and scaled), which W_Q undoes. So
-    heads that are the same but for their bases are pooled without loss, and others lose least. With texts "aligned"
-    weighs by what the layers read there, and groups the heads that are most alike rather than neighbours, where
-    nothing else goes by the place of a head (ALiBi, sinks); heads keep their original ids.
+    heads that are the same but for their bases are pooled without loss, and others lose least, weighed by what the
+    layers read: in the texts, which help a lot, else in ids drawn at random. With texts "aligned" also groups the
+    heads that are most alike rather than neighbours, where nothing else goes by the place of a head (ALiBi, sinks);
+    heads keep their original ids.
 
     Args:
         model: from `load`, in blocks of headwise.nn or of transformers with num_key_value_heads.
@@ -66,13 +66,17 @@ def regroup(
     made = model if inplace else replace(model, module=copy.deepcopy(model.module))
     if not inplace:
         layers = maps_of(made)
-    moments = None if texts is None or how != "aligned" else gathered(made, layers, texts)
+    moments: dict[LayerId, Moments] = {}
+    if how == "aligned":
+        moments = gathered(made, layers, made_up(made, seed) if texts is None else texts)
     groups = {
-        maps.id: _regrouped(maps, moments, num_kv_heads, how, seed + i)
+        maps.id: _regrouped(
+            maps, moments.get(maps.id), num_kv_heads, how, seed + i, texts is not None
+        )
         for i, maps in enumerate(layers)
     }
     was, bytes_before = {maps.id: maps.k.heads for maps in layers}, _cache_bytes(layers)
-    resize(made, layers, num_kv_heads)
+    resize(made, layers, groups)
     after = Regrouped(made.name, made.module, made.tokenizer, made.foreign, made.max_length)
     told = Regrouping(
         how,
@@ -88,38 +92,15 @@ def regroup(
 
 
 def _regrouped(
-    maps: LayerMaps, moments: dict[LayerId, Moments] | None, number: int, how: How, seed: int
+    maps: LayerMaps, moments: Moments | None, number: int, how: How, seed: int, alike: bool
 ) -> Groups:
     """Pool one layer's heads, in place; which share one."""
     layout, groups = Layout.of(maps), beside(maps.k.heads, number)
-    given = assumed(maps) if moments is None else moments[maps.id]
-    if moments is not None and maps.moves and number > 1:
-        groups = alike_groups(layout, maps, given, number)
+    if moments is not None and alike and maps.moves and number > 1:
+        groups = alike_groups(layout, maps, moments, number)
         layout = layout.ordered(groups)
-    pooled(layout, maps, given, number, how, seed).write(maps)
-    _mark(maps, groups)
+    pooled(layout, maps, moments, number, how, seed).write(maps)
     return groups
-
-
-def _mark(maps: LayerMaps, groups: Groups) -> None:
-    """Write on the layer which heads it has in which order, where that is not how they are counted."""
-    kept, module = kept_of(maps.layer.module), maps.layer.module
-    order = [head for group in groups for head in group]
-    if kept is None and order == list(range(maps.k.heads)):
-        return
-    each = maps.q.heads // maps.k.heads
-    heads = [head * each + i for head in order for i in range(each)]
-    old = Kept(tuple(range(maps.q.heads)), (), tuple(range(maps.k.heads)), 0, 0)
-    ids = kept or replace(old, num_heads=maps.q.heads, num_kv_heads=maps.k.heads)
-    keep(
-        module,
-        replace(
-            ids,
-            heads=tuple(ids.heads[head] for head in heads),
-            groups=(len(heads) // len(groups),) * len(groups),
-            kv_heads=tuple(ids.kv_heads[group[0]] for group in groups),
-        ),
-    )
 
 
 def _loss(model: Model, texts: Texts | None, own: LossFunction | None) -> Loss | None:
