@@ -124,7 +124,8 @@ def _fits(sought: Sought, call: LinearCall, columns: Tensor) -> Projection | Non
     if factor is None:
         return None
     came = came * factor
-    room = _NEARLY * torch.finfo(made.dtype).eps * max(float(wanted.abs().max()), 1e-30)
+    eps = max(torch.finfo(dtype).eps for dtype in (made.dtype, wanted.dtype))
+    room = _NEARLY * eps * max(float(wanted.abs().max()), 1e-30)
     off = (came - wanted).abs()
     if float(off[:, 0].max()) > room:
         return None
