@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from headwise.cut.losses import blocks as blocks
     from headwise.cut.losses import loss as loss
     from headwise.cut.pruning.pruning import prune as prune
+    from headwise.cut.regrouping.regrouping import regroup as regroup
     from headwise.cut.saving.saving import save as save
+    from headwise.cut.timing.timing import timing as timing
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
@@ -74,18 +76,20 @@ _HOMES = {
     "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
     "load_roles": "headwise.see.roles.files",
-    "loss": "headwise.cut.losses",
     "look": "headwise.see.looking",
+    "loss": "headwise.cut.losses",
     "masks": "headwise.core.masks",
     "neurons": "headwise.see.neurons.gathering",
     "nn": "headwise.nn",
     "probes": "headwise.see.probes",
     "profile": "headwise.see.profile.profiling",
     "prune": "headwise.cut.pruning.pruning",
+    "regroup": "headwise.cut.regrouping.regrouping",
     "roles": "headwise.see.roles.claims",
     "rollout": "headwise.see.circuits.rollout",
     "save": "headwise.cut.saving.saving",
     "summarise": "headwise.see.summary",
+    "timing": "headwise.cut.timing.timing",
 }
 
 __all__ = [
@@ -119,10 +123,12 @@ __all__ = [
     "probes",
     "profile",
     "prune",
+    "regroup",
     "roles",
     "rollout",
     "save",
     "summarise",
+    "timing",
 ]
 
 
