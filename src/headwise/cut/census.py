@@ -20,7 +20,7 @@ from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.cut.example import example
 from headwise.hub.anatomy import Layer
-from headwise.hub.kept import heads_of, kept_of
+from headwise.hub.kept import heads_left, heads_of, kept_of
 from headwise.hub.load import Model
 from headwise.hub.shards import num_kv_heads, whole
 from headwise.names import HeadId, LayerId
@@ -133,19 +133,13 @@ def _taken(model: Model, inputs: Mapping[str, Any]) -> Census:
     taps = {x.module: Tap(observers=(observer(x),)) for x in model.anatomy.layers}
     with model.open(), tapped(taps), _counted(model.module) as calls:
         model.run(inputs)
-    if not all(_emptied(layer.module) for layer in model.anatomy.layers):
+    if any(heads_left(layer.module) for layer in model.anatomy.layers):
         refuse_silence(model, len(runs))
     streams = model.anatomy.streams
     order = sorted(runs.values(), key=lambda run: (streams.index(run.id.stream), run.id.layer))
     again = [module for module, number in numbers.items() if number > 1]
     begins = [m for m in model.module.modules() if calls[m] == 1 and _holds(m, again)]
     return Census(tuple(order), tuple(begins))
-
-
-def _emptied(module: nn.Module) -> bool:
-    """Whether a layer was cut and has no head any more."""
-    kept = kept_of(module)
-    return kept is not None and not kept.heads
 
 
 def _holds(module: nn.Module, parts: list[nn.Module]) -> bool:

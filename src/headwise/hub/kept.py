@@ -11,7 +11,7 @@ from torch import nn
 
 from headwise.names import LayerId
 
-__all__ = ["Kept", "Naming", "heads_of", "keep", "kept_of", "naming_of"]
+__all__ = ["Kept", "Naming", "heads_left", "heads_of", "keep", "kept_of", "naming_of"]
 
 _NAME = "_headwise_kept"
 
@@ -89,6 +89,12 @@ def naming_of(module: nn.Module | None, num_heads: int, num_kv_heads: int) -> Na
 def kept_of(module: nn.Module) -> Kept | None:
     """What a pruned layer kept; None for one that was not cut."""
     return module.__dict__.get(_NAME)
+
+
+def heads_left(module: nn.Module) -> bool:
+    """Whether a layer has a head at all: one that was cut may have lost all of them."""
+    kept = kept_of(module)
+    return kept is None or bool(kept.heads)
 
 
 def keep(module: nn.Module, kept: Kept) -> None:

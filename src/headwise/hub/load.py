@@ -21,6 +21,7 @@ from headwise.hub.anatomy import Anatomy, anatomy_of, by_itself
 from headwise.hub.calling import arguments_for, takes_target
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
+from headwise.hub.kept import heads_left
 from headwise.hub.own import is_own, load_own
 from headwise.hub.reading import from_transformers, prepared, read_config, unfit
 from headwise.hub.report import say
@@ -71,7 +72,9 @@ class Model:
     def open(self) -> Iterator[None]:
         """The context in which the attention modules see their taps."""
         others = [
-            m.module for m in self.anatomy.layers if not isinstance(m.module, MultiHeadAttention)
+            layer.module
+            for layer in self.anatomy.layers
+            if not isinstance(layer.module, MultiHeadAttention) and heads_left(layer.module)
         ]
         of_torch = [module for module in others if is_torch_attention(type(module))]
         by_hand = [module for module in others if by_itself(type(module))]
