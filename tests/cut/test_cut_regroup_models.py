@@ -29,7 +29,7 @@ def tiny(name: str, **fields: Any) -> hw.Model:
 
     config = getattr(transformers, f"{name}Config")(
         vocab_size=90,
-        hidden_size=32,
+        hidden_size=64,
         num_hidden_layers=2,
         num_attention_heads=8,
         intermediate_size=32,
@@ -71,7 +71,7 @@ FAMILIES = {
     "Llama": {},
     "Qwen2": {},
     "Phi3": {},
-    "StableLm": {"partial_rotary_factor": 0.5, "head_dim": 8},
+    "StableLm": {"partial_rotary_factor": 0.5},
     "Cohere": {},
     "Granite": {},
 }

@@ -6,7 +6,7 @@ numbers. What positions do to the keys is told by comparing them before and afte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,16 +214,21 @@ def turned_pairs(made: Projection, scores: Scores) -> Tensor | None:
     before = torch.einsum("bpi,hid->bhpd", given, made.weight.float())
     if made.bias is not None:
         before = before + made.bias.float()[:, None]
-    after, channels = scores.k.detach().float(), torch.arange(dim)
-    for pairs in (
-        channels.view(2, -1),
-        channels[: dim // 2].view(2, -1),
-        channels[: dim // 4 * 2 // 2].view(2, -1) if dim % 4 == 0 else channels[:0].view(2, 0),
-        channels.view(-1, 2).T,
-    ):
-        if pairs.numel() and _same_lengths(before, after, pairs):
+    after = scores.k.detach().float()
+    for pairs in _layouts(dim):
+        if _same_lengths(before, after, pairs):
             return pairs
     return None
+
+
+def _layouts(dim: int) -> Iterator[Tensor]:
+    """The usual pairs: half a head apart, half of what is turned apart, neighbours."""
+    channels = torch.arange(dim)
+    for turned in (dim, dim // 2, dim // 4):
+        if turned > 1 and turned % 2 == 0:
+            yield channels[:turned].view(2, -1)
+    if dim % 2 == 0:
+        yield channels.view(-1, 2).T
 
 
 def _same_lengths(before: Tensor, after: Tensor, pairs: Tensor) -> bool:
