@@ -62,7 +62,9 @@ def test_a_record_names_the_heads_that_are_left(both: tuple[hw.Model, hw.Model, 
         wanted, came = whole.pattern(str(id)), record.pattern(str(id))
         np.testing.assert_allclose(came.values, wanted.values, atol=2e-5)
         assert came.attrs["kv_group"] == wanted.attrs["kv_group"]
-        norms = record.norm_weights(id)  # unknown of the ablated model, whose W_O reads something else
+        norms = record.norm_weights(
+            id
+        )  # unknown of the ablated model, whose W_O reads something else
         assert np.isfinite(norms).all()
         if id.layer == 0:
             np.testing.assert_allclose(norms, plain.norm_weights(id), atol=1e-4)
@@ -152,5 +154,7 @@ def test_examples_of_a_head_that_is_left_and_of_one_that_is_not() -> None:
     came = hw.examples(pruned, [TEXT], "1.4", "previous")
     assert [(c.query, c.start) for c in came] == [(w.query, w.start) for w in wanted]
     assert [c.mass for c in came] == pytest.approx([w.mass for w in wanted], abs=1e-4)
-    with pytest.raises(HeadError, match=r"no head 1\.3: layer 1 has the heads 1\.1, 1\.2, 1\.4, 1\.5"):
+    with pytest.raises(
+        HeadError, match=r"no head 1\.3: layer 1 has the heads 1\.1, 1\.2, 1\.4, 1\.5"
+    ):
         hw.examples(pruned, [TEXT], "1.3", "previous")
