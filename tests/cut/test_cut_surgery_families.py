@@ -1,4 +1,4 @@
-"""Every family cut: a head at gate 0, its slice of W_O at 0 and the head cut away give the same, or it is refused."""
+"""Every family cut: a head at gate 0, its slice of W_O at 0 and the head cut away are one, or it is refused."""
 
 from __future__ import annotations
 
