@@ -106,7 +106,9 @@ def test_it_adds_nearer_to_what_was_than_folding_does():
         off[name] = float((added[name] - added["whole"]).square().mean())
         model.module.load_state_dict(state)
     assert off["refitted"] < 0.9 * off["folded"]
-    assert off["held"] == pytest.approx(off["folded"], rel=1e-3)  # a ridge that high leaves the constant
+    assert off["held"] == pytest.approx(
+        off["folded"], rel=1e-3
+    )  # a ridge that high leaves the constant
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.03])

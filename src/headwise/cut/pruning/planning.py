@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 import xarray as xr
@@ -16,12 +16,15 @@ from headwise.cut.pruning.units import Unit, check_unit, units_of
 from headwise.hub.load import Model
 from headwise.names import ConfigError, HeadError, HeadId
 
-__all__ = ["Budget", "Scores", "check_keep", "scores_of", "to_cut"]
+__all__ = ["Budget", "Order", "Scores", "check_keep", "scores_of", "to_cut"]
 
 Budget = Literal["heads", "parameters", "cache", "time"]
 
 Scores = xr.Dataset | xr.DataArray | Mapping[Any, float]
 """A table from `importance` (its variable of that name), one variable of [layer, head], or a number for each id."""
+
+Order = Callable[[Sequence[tuple[HeadId, ...]], Sequence[float]], Sequence[int]]
+"""order(units, what each saves): the places of units, those that go first at the front."""
 
 
 def check_keep(keep: float | None, budget: str, unit: str) -> float:
@@ -43,7 +46,7 @@ def check_keep(keep: float | None, budget: str, unit: str) -> float:
 
 def to_cut(
     model: Model,
-    scores: Mapping[HeadId, float],
+    scores: Mapping[HeadId, float] | Order,
     keep: float,
     unit: Unit = "head",
     budget: Budget = "heads",
@@ -54,7 +57,7 @@ def to_cut(
 
     Args:
         model: from `load`.
-        scores: of every head it has; more = more important.
+        scores: of every head it has, more = more important; or what puts units in order.
         keep: the share of the budget that stays at most, 0 < keep <= 1.
         unit: what is cut as one.
         budget: heads; parameters of the whole model; cache, bytes of keys and values per token; time of a pass.
@@ -70,13 +73,21 @@ def to_cut(
     costs = [saved(heads) for heads in units]
     if not all(costs):
         raise ConfigError(_useless(model, budget, unit))
-    worth = [
-        sum(scores[id] for id in heads) / cost for heads, cost in zip(units, costs, strict=True)
-    ]
-    order = [units[i] for i in sorted(range(len(units)), key=lambda i: worth[i])]
+    places = scores(units, costs) if callable(scores) else _cheapest(units, costs, scores)
+    order = [units[i] for i in places]
     if budget == "time":
         return Clock(model).until(order, keep)
     return _until(model, order, keep, budget, sizing)
+
+
+def _cheapest(
+    units: Sequence[tuple[HeadId, ...]], costs: Sequence[float], scores: Mapping[HeadId, float]
+) -> list[int]:
+    """The places of units by the sum of their scores for what they save."""
+    worth = [
+        sum(scores[id] for id in heads) / cost for heads, cost in zip(units, costs, strict=True)
+    ]
+    return sorted(range(len(units)), key=worth.__getitem__)
 
 
 def _until(
