@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from headwise.core.attention import attend as attend
     from headwise.cut.ablating.ablating import ablate as ablate
     from headwise.cut.ablating.gates import Gates as Gates
+    from headwise.cut.learning.learning import learn_gates as learn_gates
     from headwise.cut.losses import blocks as blocks
     from headwise.cut.losses import loss as loss
     from headwise.cut.pruning.pruning import prune as prune
+    from headwise.cut.ranking.files import load_importance as load_importance
+    from headwise.cut.ranking.importance import importance as importance
+    from headwise.cut.regrouping.regrouping import regroup as regroup
     from headwise.cut.saving.saving import save as save
+    from headwise.cut.timing.timing import timing as timing
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
@@ -69,23 +74,28 @@ _HOMES = {
     "distances": "headwise.see.clusters.measuring",
     "examples": "headwise.see.roles.examples",
     "fires": "headwise.see.neurons.firing",
+    "importance": "headwise.cut.ranking.importance",
+    "learn_gates": "headwise.cut.learning.learning",
     "load": "headwise.hub.load",
+    "load_importance": "headwise.cut.ranking.files",
     "load_neurons": "headwise.see.neurons.files",
     "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
     "load_roles": "headwise.see.roles.files",
-    "loss": "headwise.cut.losses",
     "look": "headwise.see.looking",
+    "loss": "headwise.cut.losses",
     "masks": "headwise.core.masks",
     "neurons": "headwise.see.neurons.gathering",
     "nn": "headwise.nn",
     "probes": "headwise.see.probes",
     "profile": "headwise.see.profile.profiling",
     "prune": "headwise.cut.pruning.pruning",
+    "regroup": "headwise.cut.regrouping.regrouping",
     "roles": "headwise.see.roles.claims",
     "rollout": "headwise.see.circuits.rollout",
     "save": "headwise.cut.saving.saving",
     "summarise": "headwise.see.summary",
+    "timing": "headwise.cut.timing.timing",
 }
 
 __all__ = [
@@ -106,7 +116,10 @@ __all__ = [
     "distances",
     "examples",
     "fires",
+    "importance",
+    "learn_gates",
     "load",
+    "load_importance",
     "load_neurons",
     "load_profile",
     "load_record",
@@ -119,10 +132,12 @@ __all__ = [
     "probes",
     "profile",
     "prune",
+    "regroup",
     "roles",
     "rollout",
     "save",
     "summarise",
+    "timing",
 ]
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
 from torch import Tensor, nn
 
 import headwise as hw
@@ -314,27 +313,6 @@ def test_what_cannot_be_ablated(decoder: hw.Model) -> None:
         factors_of([("0.1", float("nan"))])
     with pytest.raises(ModelError, match="takes a model from load"):
         hw.Gates(nn.Linear(1, 1))  # type: ignore[arg-type]
-
-
-def test_the_loss_of_a_model_of_transformers_is_its_own() -> None:
-    model = hw.load(build("llama"))
-    assert isinstance(model.module, transformers.PreTrainedModel)
-    with torch.no_grad():
-        wanted = model.module(input_ids=IDS, labels=IDS).loss
-    came = hw.loss(model, IDS)
-    assert came.mean == pytest.approx(float(wanted), rel=1e-5)
-    assert (came.count, came.texts) == (18, 2)
-    parts = [hw.loss(model, row[None]).mean for row in IDS]
-    spread = abs(parts[0] - parts[1]) / 2
-    assert came.standard_error == pytest.approx(spread, rel=1e-4)
-
-
-def test_a_model_that_predicts_nothing_needs_a_loss() -> None:
-    model = hw.load(build("bert"))
-    with pytest.raises(ModelError, match="predicts no next token; give loss="):
-        hw.loss(model, IDS)
-    own = hw.loss(model, IDS, lambda out, inputs: out.last_hidden_state.square().mean((1, 2)))
-    assert own.texts == 2
 
 
 @pytest.mark.models

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
 import headwise as hw
 from headwise.core.scores import mix
-from headwise.core.taps import Tap, tap_of, tapped
 from headwise.names import HeadError, LayerId, ModelError, OutputError, TextError
 from headwise.nn import EncoderDecoder, TransformerConfig
 from headwise.see.looking import recording
@@ -243,15 +241,6 @@ def test_nothing_is_left_on_our_modules(bytes_model: hw.Model) -> None:
         hw.look(bytes_model, "ab", progress=lambda *_: 1 / 0)  # type: ignore[arg-type,return-value]
     assert [set(part.__dict__) for part in bytes_model.module.modules()] == before
     assert all(part.training for part in bytes_model.module.modules())
-
-
-def test_taps_within_taps_come_back() -> None:
-    module, outer, inner = nn.Linear(1, 1), Tap(), Tap()
-    with tapped({module: outer}):
-        with tapped({module: inner}):
-            assert tap_of(module) is inner
-        assert tap_of(module) is outer
-    assert tap_of(module) is None
 
 
 def test_a_recording_of_ones_own_pass(bytes_model: hw.Model) -> None:

@@ -124,7 +124,8 @@ def _fits(sought: Sought, call: LinearCall, columns: Tensor) -> Projection | Non
     if factor is None:
         return None
     came = came * factor
-    room = _NEARLY * torch.finfo(made.dtype).eps * max(float(wanted.abs().max()), 1e-30)
+    eps = max(torch.finfo(dtype).eps for dtype in (made.dtype, wanted.dtype))
+    room = _NEARLY * eps * max(float(wanted.abs().max()), 1e-30)
     off = (came - wanted).abs()
     if float(off[:, 0].max()) > room:
         return None
@@ -168,7 +169,7 @@ def _factor(came: Tensor, wanted: Tensor) -> float | None:
 def _matched(sought: Sought, call: LinearCall) -> Tensor | None:
     """Which of a map's channels each one sought equals, [head, dim], in any order; None where one has none."""
     made = _as_rows(call.made, sought.rows)
-    if made is None or made.dtype != sought.x.dtype or made.shape[-1] < sought.rows.shape[-1]:
+    if made is None or made.dtype != sought.x.dtype:
         return None
     places: dict[bytes, int] = {}
     for channel, numbers in enumerate(_columns(made)):

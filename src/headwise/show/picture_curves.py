@@ -81,7 +81,7 @@ def draw_curves(
         raise ShapeError("no line to draw; give at least one")
     for curve in curves:
         _check(curve)
-    names = [one.name for one in (*curves, *levels)]
+    names = [curve.name for curve in curves] + [level.name for level in levels]
     with mpl.rc_context(style(families_for([caption, xlabel, ylabel, *map(one_line, names)]))):
         figure = new_figure(_WIDTH, _HEIGHT)
         axes = figure.subplots()
@@ -109,7 +109,7 @@ def _draw(axes: Axes, curve: Curve, look: dict[str, Any]) -> None:
         zorder=3,
         **look,
     )
-    if curve.low is not None:
+    if curve.low is not None and curve.high is not None:
         axes.fill_between(curve.x, curve.low, curve.high, color=look["color"], alpha=0.18, lw=0)
 
 

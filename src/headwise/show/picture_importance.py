@@ -65,7 +65,11 @@ def _figure(parts: Sequence[Sequence[Ranked]], caption: str, says: str) -> Figur
     for axes, part, heads, layers in zip(panels.flat, parts, columns, rows, strict=True):
         image = _stack(axes, part, (layers, heads), colours, cell)
     thick = _BAR_INCHES / (sum(columns) * cell)
-    size = {"fraction": thick, "pad": thick, "aspect": max(rows) * cell / _BAR_INCHES}
+    size: dict[str, Any] = {
+        "fraction": thick,
+        "pad": thick,
+        "aspect": max(rows) * cell / _BAR_INCHES,
+    }
     bar = figure.colorbar(image, ax=panels.ravel().tolist(), **size)
     _label_bar(bar, wrapped(says, max(12, int(max(rows) * cell * 72 / (0.55 * FONT)))), values)
     if sum(len(part) for part in parts) < sum(a * b for a, b in zip(rows, columns, strict=True)):

@@ -70,7 +70,8 @@ def grid_of_ranked(heads: Sequence[Ranked], says: str) -> Grid:
         says: what the number is.
     """
     positive = [one for one in heads if one.value >= 0]
-    kinds, kind_of = [], {}
+    kinds: list[Kind] = []
+    kind_of: dict[HeadId, Kind] = {}
     start = 0
     for step, (part, name) in enumerate(zip(_PARTS, _NAMES, strict=True)):
         held = positive[start : round(part * len(positive))]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 
 from headwise.names import HeadId, LayerId
 
-__all__ = ["figure", "heads_said", "signed", "sized"]
+__all__ = ["bytes_said", "figure", "heads_said", "signed", "sized"]
 
 
 def figure(x: float) -> str:
@@ -15,11 +16,11 @@ def figure(x: float) -> str:
     size = abs(x)
     if size >= 999.5:
         return f"{x:,.0f}"
-    digits = 1 if size >= 99.95 else 2 if size >= 9.995 else 3
-    if 0 < size < 0.0005:
+    if 0 < size < 0.001:
         return f"{x:.1e}".replace("e-0", "e-")
-    if size < 0.0995 and size > 0:
-        digits = 4
+    digits = 1 if size >= 99.95 else 2 if size >= 9.995 else 3
+    if 0 < size < 0.0995:
+        digits = 2 - math.floor(math.log10(size))
     return _bare(f"{x:.{digits}f}")
 
 
@@ -45,6 +46,14 @@ def sized(count: int) -> str:
         if count >= ten:
             return f"{count / ten:.1f} {unit}"
     return str(count)
+
+
+def bytes_said(count: int) -> str:
+    """Bytes in units, as 22.5 KiB."""
+    for ten, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << ten:
+            return f"{count / (1 << ten):.1f} {unit}"
+    return f"{count} B"
 
 
 def _ranges(numbers: list[int]) -> list[str]:

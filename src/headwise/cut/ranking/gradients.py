@@ -28,7 +28,16 @@ from headwise.hub.shards import local_gate
 from headwise.names import ConfigError, LayerId, ModelError, ShapeError
 from headwise.see.texts.batches import Batch
 
-__all__ = ["Gradients", "Per", "check_per", "each_gradient", "gradients_of", "still"]
+__all__ = [
+    "Gradients",
+    "Means",
+    "Per",
+    "between",
+    "check_per",
+    "each_gradient",
+    "gradients_of",
+    "still",
+]
 
 Per = Literal["row", "token"]
 
@@ -99,8 +108,8 @@ def gradients_of(
         total, leaves = losses.total, gates.leaves
         if not total.requires_grad:
             raise ModelError(
-                f"the loss of {model.name} does not depend on its heads: it has no gradient; a loss of one's own must "
-                "be computed from the output with torch, without detach() or no_grad()"
+                f"the loss of {model.name} does not depend on its heads: it has no gradient; a loss of one's own "
+                "must be computed from the output with torch, without detach() or no_grad()"
             )
         found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     rows = len(losses.counts)
@@ -108,12 +117,9 @@ def gradients_of(
         id: _by_row(torch.zeros_like(leaf) if grad is None else grad, rows, id)
         for (id, leaf), grad in zip(leaves.items(), found, strict=True)
     }
-    return Gradients(
-        batch,
-        losses.of_rows.detach(),
-        losses.counts,
-        {id: x.squeeze(-1) if per == "row" else x for id, x in held.items()},
-    )
+    if per == "row":
+        held = {id: x.squeeze(-1) for id, x in held.items()}
+    return Gradients(batch, losses.of_rows.detach(), losses.counts, held)
 
 
 def check_per(per: str) -> None:
@@ -152,28 +158,31 @@ class _Gates:
         stand_in = None if self._means is None else constant(run.layer.module, self._means[run.id])
 
         def edit(scores: Scores, v: Tensor, z: Tensor) -> Tensor:
-            if run.id in self.leaves:
-                raise ModelError(
-                    f"layer {run.id} ran twice in one pass, so its gates are not one; run the model once in the loss"
-                )
-            queries = z.shape[2] if self._per == "token" else 1
-            leaf = torch.ones(z.shape[0], len(run.heads), queries, device=z.device)
-            self.leaves[run.id] = leaf.requires_grad_()
-            gate = local_gate(run.layer.module, leaf, z.shape[1])
-            assert gate is not None
-            return _between(scores, v, z, gate[..., None].to(z.dtype), stand_in)
+            if run.id not in self.leaves:  # else it attends in two parts, which one gate is for
+                queries = z.shape[2] if self._per == "token" else 1
+                leaf = torch.ones(z.shape[0], len(run.heads), queries, device=z.device)
+                self.leaves[run.id] = leaf.requires_grad_()
+            return between(run.layer.module, scores, v, z, self.leaves[run.id], stand_in)
 
         return edit
 
 
-def _between(
-    scores: Scores, v: Tensor, z: Tensor, gate: Tensor, stand_in: StandIn | None
-) -> Tensor:
-    """r + gate (z - r), which is z itself at 1."""
+def between(
+    module: nn.Module,
+    scores: Scores,
+    v: Tensor,
+    z: Float[Tensor, "batch head query v_dim"],
+    gate: Float[Tensor, "batch every_head #query"],
+    stand_in: StandIn | None,
+) -> Float[Tensor, "batch head query v_dim"]:
+    """r + gate (z - r), which is z itself at 1; of heads split over processes those of this one."""
+    own = local_gate(module, gate, z.shape[1])
+    assert own is not None
+    own = own[..., None].to(z.dtype)
     if stand_in is None:
-        return z * gate
+        return z * own
     r = stand_in(scores, v, z).to(z.dtype).expand_as(z)
-    return torch.lerp(r, z, gate.expand_as(z))
+    return torch.lerp(r, z, own.expand_as(z))
 
 
 def _by_row(
@@ -186,4 +195,5 @@ def _by_row(
         raise ShapeError(
             f"the loss has {rows} rows and layer {id} attends in {x.shape[0]} sequences; give a loss [] or [batch]"
         )
-    return x.unflatten(0, (rows, -1)).sum(1)
+    windows: Tensor = x.unflatten(0, (rows, -1))
+    return windows.sum(1)

@@ -37,16 +37,16 @@ def prepare(field: Any) -> Prepare:
         raise ConfigError(
             f'pruned_heads={str(field)[:60]} cannot be read; it must be like {{"0": [1, 3]}}, heads by layer'
         ) from None
-    return partial(_cut, heads=heads)
+    return Prepare(partial(_cut, heads=heads))
 
 
 def _cut(module: nn.Module, heads: Mapping[int, tuple[int, ...]]) -> None:
     """Cut a model without weights as its like with weights, any, is cut."""
     built: Any = type(module)
-    with torch.device("cpu"):
+    with torch.device("cpu"):  # whoever builds the model builds it on meta
         twin = load(built(module.config).eval(), quiet=True)
-    ids = _ids(twin, heads)
-    cut = cut_of(cut_heads(twin, ids, inplace=True).module) if ids else None
+        ids = _ids(twin, heads)
+        cut = cut_of(cut_heads(twin, ids, inplace=True).module) if ids else None
     if cut is not None:
         apply_cut(module, cut)
 

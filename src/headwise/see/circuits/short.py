@@ -13,7 +13,7 @@ from headwise.names import ModelError
 from headwise.see.texts.batches import batches_of, from_inputs
 from headwise.see.texts.refusing import check_reads
 
-__all__ = ["short_input"]
+__all__ = ["short_input", "vocabulary"]
 
 _TEXTS = (
     "The cat sat on the mat.",
@@ -45,7 +45,7 @@ def short_input(model: Model, inputs: str | Mapping[str, Any] | None) -> Mapping
 def _random_ids(model: Model) -> dict[str, Any]:
     main = getattr(model.module, "main_input_name", "input_ids")
     check_reads(model.name, main, "circuits")
-    size = _vocabulary(model.module)
+    size = vocabulary(model.module)
     if size is None:
         raise ModelError(
             f"{model.name} reads no ids of a known number, so nothing can be made up for it; pass a batch from "
@@ -58,7 +58,8 @@ def _random_ids(model: Model) -> dict[str, Any]:
     return ids
 
 
-def _vocabulary(module: nn.Module) -> int | None:
+def vocabulary(module: nn.Module) -> int | None:
+    """How many ids a module reads; None where it does not say, nor has a table of them."""
     size = getattr(getattr(module, "config", None), "vocab_size", None)
     if isinstance(size, int):
         return size

@@ -1,0 +1,1 @@
+"""`headwise time`: `command` reads the arguments, `running` does what they ask."""
