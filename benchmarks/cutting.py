@@ -15,62 +15,35 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import random
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import torch
-from headwise.cut.ranking.importance import importance
 from torch import Tensor
 
-from harness import RESULTS, machine, save
+from cutting_rows import ABOUT, SHARES, Row, compared, kept, table
+from harness import machine, save
 from headwise.cut.ablating.ablating import ablate
+from headwise.cut.ablating.gathering import mean_outputs
 from headwise.cut.census import census
 from headwise.cut.learning.learning import learn_gates
 from headwise.cut.losses import blocks, losses_of
-from headwise.cut.pruning.recipe import Recipe, cut_on_texts
+from headwise.cut.pruning.jointly import Pairs, pairs_of
+from headwise.cut.pruning.planning import scores_of
+from headwise.cut.pruning.recipe import STEPS, Recipe, cut_on_texts, new_outputs
+from headwise.cut.pruning.surgery import cut_heads
+from headwise.cut.ranking.importance import importance
 from headwise.hub.load import Model, load
 from headwise.names import HeadId
+from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import batches_in
 
-HEADS, SHARES = 270, (54, 135)
+HEADS = 270
 ROWS = 4  # blocks in a batch
-ABOUT = (
-    "# What SmolLM2 loses when heads go\n\n"
-    "Loss on the half of the sentences that was not looked at, no training after the cut; `zero`: heads at 0, "
-    "`mean`: their mean results folded into the bias, `refit`: W_O refitted by ridge regression. The ratio is to "
-    "the gate gradient of the same split; errors are standard errors over blocks, of differences."
-)
-REFERENCE = "gate"
-BARS = {"mean": (0.50, 0.45), "refit": (0.35, 0.25)}
-MOST = {"refit": (0.05, 0.27)}
-
-
-@dataclass(frozen=True)
-class Row:
-    """A cut of so many heads, and what it cost."""
-
-    split: str
-    method: str
-    given_back: str
-    seed: int
-    dtype: str
-    removed: int
-    base: float
-    rise: float
-    standard_error: float
-    by_block: tuple[float, ...]
-    seconds: float
-    ratio: float = float("nan")
-    ratio_error: float = float("nan")
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return (self.split, self.method, self.given_back, self.seed, self.removed)
 
 
 @dataclass
@@ -85,6 +58,15 @@ class Case:
 
     def batches(self, rows: int = ROWS) -> list[Mapping[str, Tensor]]:
         return [{"input_ids": part} for part in self.calibration.split(rows)]
+
+    def whole_batches(self) -> list[Batch]:
+        return list(batches_in(self.model, self.batches(), None, None, "prune"))
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """What heads of the whole model cost together."""
+        means = mean_outputs(self.model, self.batches())
+        return pairs_of(self.model, self.whole_batches, means=means)
 
     def rise(self, model: Model) -> Tensor:
         """By block."""
@@ -121,10 +103,8 @@ def scored(method: str, how: str, tokens: int | None = None) -> Callable[[Case, 
         texts = case.batches()
         if tokens is not None:
             texts = [{"input_ids": case.calibration[: tokens // 256]}]
-        table = importance(case.model, texts, method, quiet=True)["importance"]
-        heads = census(case.model).heads
-        worth = {h: float(table.sel(layer=str(h.layer_id), head=h.head)) for h in heads}
-        return ordered(case, sorted(heads, key=worth.__getitem__), how)
+        worth = scores_of(case.model, importance(case.model, texts, method, quiet=True))
+        return ordered(case, sorted(worth, key=worth.__getitem__), how)
 
     return run
 
@@ -138,52 +118,56 @@ def by_chance(case: Case, seed: int) -> Found:
 def learned(case: Case, seed: int) -> Found:
     """Gates trained for each share by itself."""
     for removed in SHARES:
-        found = learn_gates(
-            case.model, case.batches(), keep=1 - removed / HEADS, steps=120, seed=seed, quiet=True
-        )
+        keep = 1 - removed / HEADS
+        texts = case.batches(2)
+        found = learn_gates(case.model, texts, keep=keep, steps=80, seed=seed, quiet=True)
         with ablate(case.model, list(found.closed), how="mean", texts=case.batches()):
             yield removed, case.rise(case.model)
 
 
-def cut(recipe: Recipe) -> Callable[[Case, int], Found]:
-    """The recipe, in steps that pass through every share."""
+def copied(model: Model) -> Model:
+    return replace(model, module=copy.deepcopy(model.module))
+
+
+def without(case: Case, removed: int, refit: bool) -> Model:
+    """The model without the heads that cost least together, in one step."""
+    order = case.pairs.order(budget=removed)
+    gone = [case.pairs.heads[i] for i in order]
+    found = new_outputs(case.model, gone, case.whole_batches(), fold="mean", refit=refit)
+    return cut_heads(case.model, gone, found)
+
+
+def single(refit: bool) -> Callable[[Case, int], Found]:
+    """Each share in one step."""
 
     def run(case: Case, seed: int) -> Found:
-        model = replace(case.model, module=copy.deepcopy(case.model.module))
-        found: list[tuple[int, Tensor]] = []
-
-        def look(done: int, total: int, what: str) -> None:
-            removed = HEADS - len(census(model).heads)
-            if removed in SHARES:
-                found.append((removed, case.rise(model)))
-
-        own = replace(recipe, keep=1 - SHARES[-1] / HEADS, seed=seed)
-        cut_on_texts(model, case.batches(), own, progress=look)
-        found.append((SHARES[-1], case.rise(model)))
-        yield from found
+        for removed in SHARES:
+            yield removed, case.rise(without(case, removed, refit))
 
     return run
 
 
-def single(refit: bool) -> Callable[[Case, int], Found]:
-    """Heads that cost least together, each share in one step."""
+def stepwise(refit: bool) -> Callable[[Case, int], Found]:
+    """The first share in one step, ranked again for the second, in as many steps as `prune` takes in all."""
 
     def run(case: Case, seed: int) -> Found:
-        for removed in SHARES:
-            model = replace(case.model, module=copy.deepcopy(case.model.module))
-            recipe = Recipe(keep=1 - removed / HEADS, refit=refit, seed=seed)
-            cut_on_texts(model, case.batches(), recipe)
-            yield removed, case.rise(model)
+        first, last = SHARES
+        model = without(case, first, refit)
+        yield first, case.rise(model)
+        keep = (HEADS - last) / (HEADS - first)
+        recipe = Recipe(keep, refit=refit, steps=STEPS - 1, seed=seed)
+        cut_on_texts(model, case.batches(), recipe)
+        yield last, case.rise(model)
 
     return run
 
 
 METHODS: Mapping[str, tuple[str, Callable[[Case, int], Found]]] = {
     "gate": ("zero", scored("gate", "zero")),
-    "joint": ("mean", cut(Recipe(0.5, steps=5))),
-    "joint, refitted": ("refit", cut(Recipe(0.5, steps=5, refit=True))),
     "joint, one step": ("mean", single(refit=False)),
     "joint, one step, refitted": ("refit", single(refit=True)),
+    "joint, refitted": ("refit", stepwise(refit=True)),
+    "joint": ("mean", stepwise(refit=False)),
     "random": ("zero", by_chance),
     "fisher": ("zero", scored("fisher", "zero")),
     "taylor": ("zero", scored("taylor", "zero")),
@@ -233,71 +217,12 @@ def measured(case: Case, method: str, seed: int, dtype: str) -> list[Row]:
             tuple(round(x, 5) for x in rise.tolist()),
             round(time.perf_counter() - start, 1),
         )
-        print(f"{case.name} {method} {seed}: {removed} gone, rise {row.rise:.4f} +- {error:.4f}")
+        print(
+            f"{case.name} {method} {seed}: {removed} gone, rise {row.rise:.4f} +- {error:.4f}",
+            flush=True,
+        )
         rows.append(row)
     return rows
-
-
-def compared(rows: list[Row]) -> list[Row]:
-    """With the ratio to the reference of the same split and share, and its error over blocks."""
-    reference = {(r.split, r.removed): torch.tensor(r.by_block) for r in rows if r.method == "gate"}
-    found = []
-    for row in rows:
-        against = reference.get((row.split, row.removed))
-        if against is not None and len(against) == len(row.by_block):
-            mine = torch.tensor(row.by_block)
-            ratio = (mine.mean() / against.mean()).item()
-            off = (mine - ratio * against).std() / len(mine) ** 0.5 / against.mean()
-            row = replace(row, ratio=ratio, ratio_error=abs(off.item()))
-        found.append(row)
-    return found
-
-
-def table(rows: list[Row]) -> list[str]:
-    lines = [
-        "| split | method | given back | runs | 20 % gone: rise | ratio | 50 % gone: rise | ratio | bar |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    order = list(METHODS)
-    keys = dict.fromkeys(
-        (r.split, r.method) for r in sorted(rows, key=lambda r: order.index(r.method))
-    )
-    for split, method in sorted(keys, key=lambda key: ["first", "second", "odd"].index(key[0])):
-        own = [r for r in rows if (r.split, r.method) == (split, method)]
-        cells, ratios = [], []
-        for removed in SHARES:
-            some = [r for r in own if r.removed == removed]
-            if not some:
-                cells += ["", ""]
-                continue
-            rise, ratio = (statistics.mean(getattr(r, x) for r in some) for x in ("rise", "ratio"))
-            errors = (max(getattr(r, x) for r in some) for x in ("standard_error", "ratio_error"))
-            cells += [f"{v:.3f} +- {e:.3f}" for v, e in zip((rise, ratio), errors, strict=True)]
-            ratios.append((rise, ratio))
-        given_back = own[0].given_back
-        lines.append(
-            f"| {split} | {method} | {given_back} | {len({r.seed for r in own})} | "
-            + " | ".join(cells)
-            + f" | {verdict(split, given_back, ratios)} |"
-        )
-    return lines
-
-
-def verdict(split: str, given_back: str, found: Sequence[tuple[float, float]]) -> str:
-    if given_back not in BARS or split != "first" or len(found) < len(SHARES):
-        return ""
-    most = MOST.get(given_back, (float("inf"),) * len(SHARES))
-    limits = zip(found, BARS[given_back], most, strict=True)
-    met = all(ratio <= bar and rise <= top for (rise, ratio), bar, top in limits)
-    return " and ".join(f"{bar:g}" for bar in BARS[given_back]) + (" met" if met else " missed")
-
-
-def kept() -> list[Row]:
-    file = RESULTS / "cutting.json"
-    if not file.exists():
-        return []
-    rows = json.loads(file.read_text())["rows"]
-    return [Row(**{**row, "by_block": tuple(row["by_block"])}) for row in rows]
 
 
 def main() -> None:
@@ -327,7 +252,13 @@ def main() -> None:
                 rows = compared(rows)
                 if not options.limit:
                     facts = machine(options.threads)
-                    save("cutting", ABOUT, [asdict(r) for r in rows], table(rows), facts)
+                    save(
+                        "cutting",
+                        ABOUT,
+                        [asdict(r) for r in rows],
+                        table(rows, list(METHODS)),
+                        facts,
+                    )
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def prune(
         refit: refit W_O on the texts by ridge regression, so that the heads that stay give back what they can tell
             of those that are cut; folds the means too.
         method: what ranks on texts: "joint", what heads cost together; or a method of `importance`. None = "joint".
-        steps: rank, cut some, rank again, so many times. None = 5 on texts by "joint", else 1.
+        steps: rank, cut some, rank again, so many times. None = 3 on texts by "joint", else 1.
         loss: a function of the model's output and inputs that ranks; None = of the next token.
         seed: of the labels that "joint" draws from the model.
         inplace: change the model given; else a copy is cut.

@@ -27,7 +27,7 @@ from headwise.see.texts.given import Texts, batches_in
 
 __all__ = ["STEPS", "Recipe", "Scoring", "cut_on_texts", "new_outputs"]
 
-STEPS = 5
+STEPS = 3
 """In how many steps heads are ranked jointly where nothing is said."""
 
 Scoring = Callable[[Model, Sequence[Batch]], tuple[Mapping[HeadId, float], float]]
