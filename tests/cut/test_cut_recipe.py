@@ -86,7 +86,7 @@ def test_units_and_budgets_of_other_kinds(budget):
 def test_scores_of_another_kind_rank_each_step():
     seen = []
 
-    def scoring(model):
+    def scoring(model, batches):
         seen.append(len(census(model).heads))
         return {head: -head.layer - head.head / 10 for head in census(model).heads}, 1.5
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from torch import nn
+
 from headwise.cut.pruning.outputs import NewOutput
 from headwise.cut.telling import Progress
 from headwise.hub.load import Model
 from headwise.names import ConfigError, HeadId, LayerId
 
-__all__ = ["Path", "Ranked", "Step", "in_steps", "share_after"]
+__all__ = ["Path", "Ranked", "Step", "in_steps", "mark_path", "path_of", "share_after"]
+
+_NAME = "_headwise_path"
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,16 @@ class Path:
     def curve(self) -> tuple[tuple[int, float], ...]:
         """Heads removed, and the mean loss with so many gone (before each step)."""
         return tuple((step.removed, step.loss) for step in self.steps)
+
+
+def path_of(module: nn.Module) -> Path | None:
+    """How a model was cut on texts, the last time; None for one that was not."""
+    return module.__dict__.get(_NAME)
+
+
+def mark_path(module: nn.Module, path: Path) -> None:
+    """Write on a model how it was cut; a copy of it has it too."""
+    module.__dict__[_NAME] = path
 
 
 def share_after(step: int, steps: int) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headwise.cut.ablating.gathering import mean_outputs
 from headwise.cut.losses import LossFunction
 from headwise.cut.pruning.folding import folded
-from headwise.cut.pruning.iterating import Path, Ranked, in_steps
+from headwise.cut.pruning.iterating import Path, Ranked, in_steps, mark_path
 from headwise.cut.pruning.jointly import pairs_of
 from headwise.cut.pruning.outputs import NewOutput
 from headwise.cut.pruning.planning import Budget, Order, to_cut
@@ -25,9 +25,12 @@ from headwise.names import HeadId, LayerId
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
 
-__all__ = ["Recipe", "Scoring", "cut_on_texts", "new_outputs"]
+__all__ = ["STEPS", "Recipe", "Scoring", "cut_on_texts", "new_outputs"]
 
-Scoring = Callable[[Model], tuple[Mapping[HeadId, float], float]]
+STEPS = 3
+"""In how many steps heads are ranked jointly where nothing is said."""
+
+Scoring = Callable[[Model, Sequence[Batch]], tuple[Mapping[HeadId, float], float]]
 """Gives the importance of every head of a model as it is, and the mean loss."""
 
 
@@ -95,7 +98,9 @@ def cut_on_texts(
     def cut(model: Model, heads: Sequence[HeadId], outputs: Mapping[LayerId, NewOutput]) -> object:
         return cut_heads(model, list(heads), outputs, inplace=True)
 
-    return in_steps(model, recipe.steps, rank, given_back, cut, progress=progress)
+    path = in_steps(model, recipe.steps, rank, given_back, cut, progress=progress)
+    mark_path(model.module, path)
+    return path
 
 
 def new_outputs(
@@ -131,7 +136,7 @@ def _ranked(
 ) -> tuple[Mapping[HeadId, float] | Order, float]:
     """Scores of heads, or the order in which units go; and the mean loss."""
     if scoring is not None:
-        return scoring(model)
+        return scoring(model, batches)
     mean = recipe.refit or recipe.fold == "mean"
     means = mean_outputs(model, [batch.inputs for batch in batches]) if mean else None
     pairs = pairs_of(

@@ -24,7 +24,7 @@ from headwise.see.texts.batches import Batch
 
 __all__ = ["RIDGE", "Products", "refitted"]
 
-RIDGE = 1e-3
+RIDGE = 1e-2
 """The ridge, as a share of the mean square of the head outputs."""
 
 
