@@ -43,10 +43,10 @@ def prepare(field: Any) -> Prepare:
 def _cut(module: nn.Module, heads: Mapping[int, tuple[int, ...]]) -> None:
     """Cut a model without weights as its like with weights, any, is cut."""
     built: Any = type(module)
-    with torch.device("cpu"):
+    with torch.device("cpu"):  # whoever builds the model builds it on meta
         twin = load(built(module.config).eval(), quiet=True)
-    ids = _ids(twin, heads)
-    cut = cut_of(cut_heads(twin, ids, inplace=True).module) if ids else None
+        ids = _ids(twin, heads)
+        cut = cut_of(cut_heads(twin, ids, inplace=True).module) if ids else None
     if cut is not None:
         apply_cut(module, cut)
 
