@@ -7,81 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from transformers import (
-    AlbertConfig,
-    AlbertModel,
-    AutoModel,
-    AutoModelForCausalLM,
-    BartConfig,
-    BartForConditionalGeneration,
-    BertConfig,
-    BertForMaskedLM,
-    BertModel,
-    GPT2Config,
-    GPT2LMHeadModel,
-    GPT2Model,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    LlamaModel,
-    OPTConfig,
-    OPTForCausalLM,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from save_families import OURS, THEIRS, checkpoint, config, weights
+from transformers import AutoModel, AutoModelForCausalLM
 
 import headwise as hw
 from headwise.names import ModelError
 from headwise.nn import Decoder, Encoder, EncoderDecoder, TransformerConfig
-
-WORDS = {"vocab_size": 31, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
-LLAMA = {"hidden_size": 24, "num_attention_heads": 6, "intermediate_size": 40, **WORDS}
-LLAMA |= {"num_hidden_layers": 2, "num_key_value_heads": 2, "max_position_embeddings": 32}
-BERT = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6, "vocab_size": 31}
-BERT |= {"intermediate_size": 40, "max_position_embeddings": 32}
-GPT2 = {"n_embd": 24, "n_layer": 2, "n_head": 6, "n_positions": 32, **WORDS}
-BART = {"d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 6}
-BART |= {"decoder_attention_heads": 6, "encoder_ffn_dim": 40, "decoder_ffn_dim": 40, **WORDS}
-ALBERT = {**BERT, "embedding_size": 16, "num_hidden_layers": 3}
-T5 = {"d_model": 24, "d_kv": 6, "num_heads": 4, "d_ff": 40, "num_layers": 2, **WORDS}
-OPT = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6, "ffn_dim": 40, **WORDS}
-
-OURS = {
-    "llama": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA)),
-    "llama tied": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA, tie_word_embeddings=True)),
-    "llama base": lambda: LlamaModel(LlamaConfig(**LLAMA, tie_word_embeddings=True)),
-    "llama biases": lambda: LlamaForCausalLM(
-        LlamaConfig(**LLAMA, attention_bias=True, mlp_bias=True)
-    ),
-    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**GPT2)),
-    "gpt2 base": lambda: GPT2Model(GPT2Config(**GPT2)),
-    "gpt2 untied": lambda: GPT2LMHeadModel(GPT2Config(**GPT2, tie_word_embeddings=False)),
-    "bert": lambda: BertModel(BertConfig(**BERT)),
-    "bert with a head": lambda: BertForMaskedLM(BertConfig(**BERT)),
-}
-THEIRS = {
-    "neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**LLAMA)),
-    "opt": lambda: OPTForCausalLM(OPTConfig(**OPT, word_embed_proj_dim=24)),
-    "t5": lambda: T5ForConditionalGeneration(T5Config(**T5)),
-    "bart": lambda: BartForConditionalGeneration(BartConfig(**BART)),
-    "albert": lambda: AlbertModel(AlbertConfig(**ALBERT)),
-}
-
-
-def checkpoint(make, folder: Path, dtype=torch.float32) -> Path:
-    torch.manual_seed(3)
-    model = make()
-    with torch.no_grad():
-        for weight in model.parameters():  # biases and norms are not 0 and 1
-            weight.normal_(std=0.3)
-    model.to(dtype).save_pretrained(folder)
-    return folder
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return {k: v for file in folder.glob("*.safetensors") for k, v in load_file(file).items()}
 
 
 def assert_same_weights(folder: Path, other: Path) -> None:
@@ -92,13 +23,9 @@ def assert_same_weights(folder: Path, other: Path) -> None:
         assert torch.equal(ours[name], tensor), name
 
 
-def config(folder: Path) -> dict:
-    return json.loads((folder / "config.json").read_text())
-
-
 @pytest.mark.parametrize("name", [*OURS, *THEIRS])
 def test_a_model_saves_as_what_it_was(name: str, tmp_path: Path) -> None:
-    before = checkpoint({**OURS, **THEIRS}[name], tmp_path / "before")
+    before = checkpoint(name, tmp_path / "before")
     model = hw.load(before, quiet=True)
     assert model.foreign is (name in THEIRS)
     saved = hw.save(model, tmp_path / "after")
@@ -109,7 +36,7 @@ def test_a_model_saves_as_what_it_was(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "bert", "gpt2", "bart"])
 def test_large_models_take_several_files_and_keep_their_dtype(name: str, tmp_path: Path) -> None:
-    before = checkpoint({**OURS, **THEIRS}[name], tmp_path / "before", torch.bfloat16)
+    before = checkpoint(name, tmp_path / "before", torch.bfloat16)
     saved = hw.save(hw.load(before, quiet=True), tmp_path / "after", max_shard_size=4000)
     assert len(list(saved.folder.glob("*.safetensors"))) > 2
     assert (saved.folder / "model.safetensors.index.json").is_file()
@@ -119,7 +46,7 @@ def test_large_models_take_several_files_and_keep_their_dtype(name: str, tmp_pat
 
 
 def test_a_dtype_that_was_asked_for_is_the_one_that_is_said(tmp_path: Path) -> None:
-    before = checkpoint(OURS["llama"], tmp_path / "before")
+    before = checkpoint("llama", tmp_path / "before")
     saved = hw.save(hw.load(before, dtype="bfloat16"), tmp_path / "after")
     assert {tensor.dtype for tensor in weights(saved.folder).values()} == {torch.bfloat16}
     assert AutoModelForCausalLM.from_pretrained(saved.folder).dtype == torch.bfloat16
@@ -145,7 +72,7 @@ def test_models_of_our_own_save_their_configuration(kind, further, tmp_path: Pat
 
 
 def test_weights_that_are_not_the_configs_are_refused(tmp_path: Path) -> None:
-    model = hw.load(checkpoint(OURS["llama"], tmp_path / "before"))
+    model = hw.load(checkpoint("llama", tmp_path / "before"))
     model.module.blocks[0].attention.w_o = torch.nn.Linear(24, 24, bias=True)
     with pytest.raises(ModelError, match=r"cannot be saved .*w_o\.bias is \[24\].*nothing"):
         hw.save(model, tmp_path / "after")
@@ -178,7 +105,7 @@ def test_a_broken_configuration_of_our_own_is_refused_in_one_line(tmp_path: Path
 
 
 def test_what_stands_beside_the_weights_goes_along(tmp_path: Path) -> None:
-    before = checkpoint(OURS["bert"], tmp_path / "before")
+    before = checkpoint("bert", tmp_path / "before")
     (before / "tokenizer_config.json").write_text("{}")
     (before / "1_Pooling").mkdir()
     (before / "1_Pooling" / "config.json").write_text("{}")

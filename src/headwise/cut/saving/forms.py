@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,10 @@ class InTransformers:
             return None
         return InTransformers(self.module, config)
 
+    def refused(self) -> str:
+        """What transformers says against the config when it reads it; "" where nothing."""
+        return _line_of(lambda: type(self.config).from_dict(self.config.to_dict()))
+
     def write(self, folder: Path, state: Mapping[str, Tensor], max_shard_size: int | str) -> None:
         """As save_pretrained does, with tied weights, the class's own names and the way to generate."""
         before = self.module.config
@@ -130,6 +134,12 @@ class InFamily:
             if ours in fields
         }
         return replace(self, config={**self.config, **said})
+
+    def refused(self) -> str:
+        """What transformers says against the config when it reads it; "" where nothing."""
+        from transformers import AutoConfig
+
+        return _line_of(lambda: AutoConfig.for_model(**self.config))
 
     def write(self, folder: Path, state: Mapping[str, Tensor], max_shard_size: int | str) -> None:
         """With the weights that our blocks leave out (a pooler), where they can still be read."""
@@ -171,6 +181,10 @@ class InOwnWords:
             return None
         return InOwnWords({**self.config, **heads.in_our_words(biases)})
 
+    def refused(self) -> str:
+        """Nothing: transformers does not read it."""
+        return ""
+
     def write(self, folder: Path, state: Mapping[str, Tensor], max_shard_size: int | str) -> None:
         """By our own names."""
         write_json(folder / "config.json", self.config)
@@ -180,6 +194,16 @@ class InOwnWords:
 Form = InTransformers | InFamily | InOwnWords
 """How a model is stored: `config`, what `build` makes of it without weights, how to `write` it; `why` is why
 transformers cannot read it even uncut ("" where it can)."""
+
+
+def _line_of(read: Callable[[], Any]) -> str:
+    """The line of what is raised; "" where nothing is."""
+    try:
+        with hushed():
+            read()
+    except Exception as error:  # a validator's, of whatever class
+        return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+    return ""
 
 
 def with_dtype(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -42,6 +42,9 @@ def in_plain_words(form: Form, model: Model, cut: Cut) -> tuple[Form, dict[str, 
         plain = form.with_heads(heads, biases)
         built = None if plain is None else _built(plain)
         if plain is not None and built is not None and _alike(built, module):
+            refused = plain.refused()
+            if refused:
+                return f"transformers refuses its numbers ({refused.rstrip('.')})"
             return plain, _zeros(built, module)
     if kept and any(layer.path not in cut.kept for layer in model.anatomy.layers):
         return "its layers have different numbers of heads"
