@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from save_families import OURS, THEIRS, checkpoint, config, weights
-from transformers import AutoModel, AutoModelForCausalLM
+from save_families import BERT, OURS, THEIRS, checkpoint, config, weights
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    BertConfig,
+    BertModel,
+    PreTrainedTokenizerFast,
+)
 
 import headwise as hw
 from headwise.names import ModelError
@@ -88,6 +96,32 @@ def test_a_module_of_a_users_cannot_be_built_again(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"Mine, which no config\.json can build.*state_dict"):
         hw.save(hw.load(Mine()), tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
+
+
+def test_a_class_that_transformers_has_not_cannot_be_built_again(tmp_path: Path) -> None:
+    class MyBert(BertModel):
+        pass
+
+    with pytest.raises(ModelError, match=r"MyBert, which is no class of transformers itself"):
+        hw.save(hw.load(MyBert(BertConfig(**BERT))), tmp_path / "mine")
+
+
+def test_a_module_of_transformers_saves_with_its_tokenizer(tmp_path: Path) -> None:
+    words = {"[UNK]": 0, "the": 1, "cat": 2}
+    tokenizer = Tokenizer(WordLevel(words, unk_token="[UNK]"))
+    module = BertModel(BertConfig(**BERT)).eval()
+    for given, held in (
+        (tokenizer, {"tokenizer.json"}),
+        (
+            PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]"),
+            {"tokenizer.json", "tokenizer_config.json"},
+        ),
+    ):
+        saved = hw.save(hw.load(module, tokenizer=given), tmp_path / "bert")
+        assert {path.name for path in saved.folder.glob("*token*")} == held
+        again = hw.load(saved.folder)
+        assert again.tokenizer.encode("cat").ids == [2]
+        assert not again.foreign
 
 
 def test_a_broken_configuration_of_our_own_is_refused_in_one_line(tmp_path: Path) -> None:

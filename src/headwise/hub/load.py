@@ -192,12 +192,13 @@ def _from_folder(
     quiet: bool,
 ) -> Model:
     config, prepare = prepared(read_config(folder))
+    cut = None if prepare is None else prepare.cut
     if is_own(config):
-        module = load_own(folder, config, device, dtype, prepare)
+        module = load_own(folder, config, device, dtype, cut)
         return _read(name, module, False, folder, config)
-    why = unfit(folder, config)
+    why = "" if prepare is not None and prepare.own is False else unfit(folder, config)
     if why is None:
-        module = load_checkpoint(folder, device, dtype, config=config, prepare=prepare)
+        module = load_checkpoint(folder, device, dtype, config=config, prepare=cut)
     else:
         module = from_transformers(name, folder, config, dtype, why, prepare, quiet=quiet).eval()
         if device is not None:

@@ -6,6 +6,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,21 @@ from headwise.nn import config_from, known_family
 
 __all__ = ["Prepare", "from_transformers", "hushed", "prepared", "read_config", "unfit"]
 
-Prepare = Callable[[nn.Module], None]
-"""Makes a model that was built, without weights yet, what the weights are of."""
+
+@dataclass(frozen=True)
+class Prepare:
+    """What was cut of a stored model.
+
+    Attributes:
+        cut: makes the module that was built, without weights yet, what the weights are of.
+        own: whether it is for a module of our blocks; None = for any.
+        plain: the config says the cut too, and this but which heads were there.
+    """
+
+    cut: Callable[[nn.Module], None]
+    own: bool | None = None
+    plain: bool = False
+
 
 _READERS = {
     "headwise": "headwise.cut.saving.field",
@@ -58,7 +72,8 @@ def prepared(config: Mapping[str, Any]) -> tuple[dict[str, Any], Prepare | None]
             f"config.json says twice what was cut, in {' and in '.join(said)}; leave the right one"
         )
     reader: Any = importlib.import_module(_READERS[said[0]])
-    return left, reader.prepare(config[said[0]])
+    found: Prepare = reader.prepare(config[said[0]])
+    return left, found
 
 
 def unfit(folder: Path, config: Mapping[str, Any]) -> str | None:
@@ -90,15 +105,20 @@ def from_transformers(
         config: what its config.json says.
         dtype: of the weights; None = as they are stored.
         why: it does not run in our blocks; "" where nothing is to be said.
-        prepare: makes the module that was built, without weights yet, what the weights are of.
+        prepare: what was cut of it; None = nothing.
         quiet: say nothing on stderr.
 
     Raises:
         ModelError: transformers cannot load it.
     """
+    cut = None if prepare is None or (prepare.own and prepare.plain) else prepare.cut
+    if cut is not None and prepare is not None and prepare.own:
+        raise ModelError(
+            f"{folder} was cut in headwise's own blocks, not in transformers'; load it with headwise.load"
+        )
     try:
         with hushed():
-            module, report = _loaded(folder, config, dtype or "auto", prepare)
+            module, report = _loaded(folder, config, dtype or "auto", cut)
     except HeadwiseError:
         raise
     except Exception as error:  # transformers raises whatever a config or a file made it meet
@@ -115,7 +135,10 @@ def from_transformers(
 
 
 def _loaded(
-    folder: Path, config: Mapping[str, Any], dtype: torch.dtype | str, prepare: Prepare | None
+    folder: Path,
+    config: Mapping[str, Any],
+    dtype: torch.dtype | str,
+    cut: Callable[[nn.Module], None] | None,
 ) -> tuple[Any, dict[str, Any]]:
     """The module, and transformers' report of the weights."""
     import transformers
@@ -123,7 +146,7 @@ def _loaded(
     names = config.get("architectures") or []
     named = getattr(transformers, names[0], None) if names else None
     found: tuple[Any, dict[str, Any]]
-    if prepare is None:
+    if cut is None:
         found = (named or transformers.AutoModel).from_pretrained(
             folder, dtype=dtype, output_loading_info=True
         )
@@ -132,19 +155,19 @@ def _loaded(
     for name in _READERS:
         parsed.__dict__.pop(name, None)
     cls: Any = named or transformers.AutoModel._model_mapping[type(parsed)]
-    found = _cutting(cls, prepare).from_pretrained(
+    found = _cutting(cls, cut).from_pretrained(
         folder, config=parsed, dtype=dtype, output_loading_info=True
     )
     return found
 
 
-def _cutting(cls: type[Any], prepare: Prepare) -> type[Any]:
+def _cutting(cls: type[Any], cut: Callable[[nn.Module], None]) -> type[Any]:
     """The class, whose modules are cut as soon as they are built: then transformers loads them as ever."""
 
     def build(self: Any, *args: Any, **kwargs: Any) -> None:
         cls.__init__(self, *args, **kwargs)
         self.__class__ = cls
-        prepare(self)
+        cut(self)
 
     return type(cls.__name__, (cls,), {"__init__": build, "__module__": cls.__module__})
 

@@ -1,11 +1,20 @@
-"""The field of a config.json that says what was cut of a model: `"headwise": {"version": 1, "cut": {...}}`."""
+"""The field of a config.json that says what was cut of a model.
+
+    "headwise": {"version": 1, "class": "Decoder", "cut": {...}}
+
+The class is that of the module whose parts the cut names. Where a config says the cut by its own fields, what is
+left is which heads each layer kept.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
+from torch import nn
+
 from headwise.cut.pruning.record import Cut, apply_cut
+from headwise.hub.own import OWN
 from headwise.hub.reading import Prepare
 from headwise.names import ConfigError
 
@@ -17,9 +26,9 @@ FIELD = "headwise"
 _VERSION = 1
 
 
-def field_of(cut: Cut) -> dict[str, Any]:
-    """What the field holds for a cut."""
-    return {"version": _VERSION, "cut": cut.as_dict()}
+def field_of(cut: Cut, module: nn.Module) -> dict[str, Any]:
+    """What the field holds for a cut of a module."""
+    return {"version": _VERSION, "class": type(module).__name__, "cut": cut.as_dict()}
 
 
 def prepare(field: Any) -> Prepare:
@@ -39,4 +48,6 @@ def prepare(field: Any) -> Prepare:
             f"the model was saved by another headwise, in version {version}; this one reads version "
             f"{_VERSION}: update headwise"
         )
-    return partial(apply_cut, cut=Cut.from_dict(field["cut"]))
+    cut = Cut.from_dict(field["cut"])
+    plain = not cut.shapes and not cut.numbers
+    return Prepare(partial(apply_cut, cut=cut), str(field.get("class")) in OWN, plain)

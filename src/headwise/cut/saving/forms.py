@@ -31,6 +31,13 @@ def form_of(model: Model) -> Form:
     """
     module = model.module
     if model.foreign and hasattr(module, "save_pretrained"):
+        import transformers
+
+        if getattr(transformers, type(module).__name__, None) is not type(module):
+            raise ModelError(
+                f"{model.name} is a {type(module).__name__}, which is no class of transformers itself, so no "
+                "headwise.load builds it again; save it with its own save_pretrained"
+            )
         return InTransformers(module, copy.deepcopy(module.config))
     if type(module) in OWN.values():
         config = model.config

@@ -37,7 +37,7 @@ def prepare(field: Any) -> Prepare:
         raise ConfigError(
             f'pruned_heads={str(field)[:60]} cannot be read; it must be like {{"0": [1, 3]}}, heads by layer'
         ) from None
-    return partial(_cut, heads=heads)
+    return Prepare(partial(_cut, heads=heads))
 
 
 def _cut(module: nn.Module, heads: Mapping[int, tuple[int, ...]]) -> None:

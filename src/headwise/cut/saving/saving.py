@@ -69,7 +69,7 @@ def save(model: Model, folder: str | Path, *, max_shard_size: int | str = "5GB")
         write_beside(model, place)
         stated.form.write(place, stated.weights, max_shard_size)
         if stated.cut is not None:
-            _add_field(place / "config.json", field_of(stated.cut))
+            _add_field(place / "config.json", field_of(stated.cut, model.module))
     return Saved(folder, stated.why)
 
 
