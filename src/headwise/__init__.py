@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from headwise.cut.regrouping.regrouping import regroup as regroup
     from headwise.cut.saving.saving import save as save
     from headwise.cut.timing.timing import timing as timing
+    from headwise.cut.healing.healing import heal as heal
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
@@ -74,6 +75,7 @@ _HOMES = {
     "distances": "headwise.see.clusters.measuring",
     "examples": "headwise.see.roles.examples",
     "fires": "headwise.see.neurons.firing",
+    "heal": "headwise.cut.healing.healing",
     "importance": "headwise.cut.ranking.importance",
     "learn_gates": "headwise.cut.learning.learning",
     "load": "headwise.hub.load",
@@ -116,6 +118,7 @@ __all__ = [
     "distances",
     "examples",
     "fires",
+    "heal",
     "importance",
     "learn_gates",
     "load",
