@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headwise.core.attention import attend as attend
     from headwise.cut.ablating.ablating import ablate as ablate
     from headwise.cut.ablating.gates import Gates as Gates
+    from headwise.cut.healing.healing import heal as heal
     from headwise.cut.learning.learning import learn_gates as learn_gates
     from headwise.cut.losses import blocks as blocks
     from headwise.cut.losses import loss as loss
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from headwise.cut.regrouping.regrouping import regroup as regroup
     from headwise.cut.saving.saving import save as save
     from headwise.cut.timing.timing import timing as timing
-    from headwise.cut.healing.healing import heal as heal
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
