@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from headwise.cut.losses import blocks as blocks
     from headwise.cut.losses import loss as loss
     from headwise.cut.pruning.pruning import prune as prune
+    from headwise.cut.ranking.files import load_importance as load_importance
+    from headwise.cut.ranking.importance import importance as importance
     from headwise.cut.regrouping.regrouping import regroup as regroup
     from headwise.cut.saving.saving import save as save
     from headwise.cut.timing.timing import timing as timing
@@ -71,7 +73,9 @@ _HOMES = {
     "distances": "headwise.see.clusters.measuring",
     "examples": "headwise.see.roles.examples",
     "fires": "headwise.see.neurons.firing",
+    "importance": "headwise.cut.ranking.importance",
     "load": "headwise.hub.load",
+    "load_importance": "headwise.cut.ranking.files",
     "load_neurons": "headwise.see.neurons.files",
     "load_profile": "headwise.see.profile.files",
     "load_record": "headwise.see.saved",
@@ -110,7 +114,9 @@ __all__ = [
     "distances",
     "examples",
     "fires",
+    "importance",
     "load",
+    "load_importance",
     "load_neurons",
     "load_profile",
     "load_record",

@@ -100,7 +100,7 @@ def _only(rows: RowScores, shown: np.ndarray) -> RowScores:
     return RowScores(rows.scores[:, shown], rows.losses, rows.counts, rows.marks)
 
 
-def _spread(values: Float[np.ndarray, " shown"], shown: np.ndarray) -> Float[np.ndarray, " head"]:
+def _spread(values: Float[np.ndarray, " shown"], shown: np.ndarray) -> Float[np.ndarray, " every"]:
     """Of the heads that are shown, as of all."""
     every = np.full(len(shown), np.nan)
     every[shown] = values
@@ -119,7 +119,7 @@ def _normalised(census: Census, columns: dict[str, np.ndarray]) -> dict[str, np.
     return found
 
 
-def _grid(census: Census, values: Float[np.ndarray, " head"]) -> Float[np.ndarray, "layer head"]:
+def _grid(census: Census, values: Float[np.ndarray, " every"]) -> Float[np.ndarray, "layer head"]:
     """One number per head at its original id."""
     places = {run.id: i for i, run in enumerate(census.runs)}
     grid = np.full((len(places), _width(census)), np.nan)
