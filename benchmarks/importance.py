@@ -4,9 +4,9 @@ SmolLM2 with its trained weights on blocks of 256 tokens of a CoNLL-U file.
 
     python benchmarks/importance.py FILE [--threads 1] [--rounds 9] [--blocks 2] [--part gates|leaving]
 
-Gates: the reference is one forward and one backward pass with the gradients of all parameters, of the same model on
-the same blocks. Leaving out: the reference is, for each of the 270 heads, a whole forward with the head ablated and
-its loss; layer by layer in turns in one run, so its rounds are the layers, and `all heads` is the ratio of the
+Gates: the reference is one forward and one backward pass with the gradients of all parameters, of the same model
+on the same blocks. Leaving out: the reference is, for each of the 270 heads, a whole forward with the head ablated
+and its loss; layer by layer in turns in one run, so its rounds are the layers, and `all heads` is the ratio of the
 sums, with the pass that is recorded and the check that passes can be replayed on the side of headwise.
 """
 
@@ -34,8 +34,8 @@ from headwise.see.texts.given import batches_in
 BAR_OF_GATES, BAR_OF_LEAVING = 1.15, 0.6
 ABOUT = (
     "# What ranking heads costs\n\n"
-    "SmolLM2's 270 heads. Gates: against one forward and backward pass with the parameters' gradients. "
-    "Leaving out: against 270 whole forwards with one head ablated each."
+    "SmolLM2's 270 heads. Gates: against one forward and backward pass with the parameters' gradients. Leaving "
+    "out: against 270 whole forwards with one head ablated each."
 )
 PLAIN = "plain forward and backward"
 

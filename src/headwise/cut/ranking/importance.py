@@ -204,7 +204,10 @@ def _run(
     mine = Scored(heads, measure)
 
     def word() -> Word:
-        tell.done(mine.texts, mine.tokens)
+        try:
+            tell.done(mine.texts, mine.tokens)
+        except KeyboardInterrupt:
+            mine.stopped = True
         return Word.STOPPING if mine.stopped else Word.GOING
 
     run = Run(mine, team, word=word)

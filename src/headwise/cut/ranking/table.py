@@ -100,7 +100,7 @@ def _only(rows: RowScores, shown: np.ndarray) -> RowScores:
     return RowScores(rows.scores[:, shown], rows.losses, rows.counts, rows.marks)
 
 
-def _spread(values: Float[np.ndarray, " shown"], shown: np.ndarray) -> Float[np.ndarray, " head"]:
+def _spread(values: Float[np.ndarray, " shown"], shown: np.ndarray) -> Float[np.ndarray, " every"]:
     """Of the heads that are shown, as of all."""
     every = np.full(len(shown), np.nan)
     every[shown] = values
