@@ -52,25 +52,29 @@ def test_it_learns_and_tells_the_losses():
     assert told["control"] is None
 
 
-def test_a_step_is_adamw_on_the_mean_loss_of_its_rows():
-    """One step against torch's own AdamW, with decay of matrices and clipped gradients."""
-    model, other, rows = tiny(), tiny(), texts(4)
-    settings = {"steps": 1, "batch": 4, "warmup": 0, "learning_rate": 0.01}
-    found = heal(model, rows, **settings, weight_decay=0.1, clip=0.5, quiet=True)
+@pytest.mark.parametrize("clip", [None, 0.05])
+def test_steps_are_adamw_on_the_mean_loss_of_their_rows(clip):
+    """Two steps against torch's own AdamW, decay of matrices, clipped gradients; rows of unequal lengths."""
+    model, other = tiny(), tiny()
+    rows = [torch.arange(4), torch.arange(20), torch.arange(5) + 9, torch.arange(30) + 3]
+    settings = {"steps": 2, "batch": 2, "warmup": 1, "learning_rate": 0.01}
+    found = heal(model, rows, **settings, weight_decay=0.1, clip=clip, quiet=True)
     ours = other.module
     matrices = [p for p in ours.parameters() if p.dim() > 1]
     vectors = [p for p in ours.parameters() if p.dim() <= 1]
-    adam = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
-        lr=0.01,
-    )
-    loss = torch.nn.functional.cross_entropy(
-        ours(rows)[:, :-1].flatten(0, 1), rows[:, 1:].flatten()
-    )
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(ours.parameters(), 0.5)
-    adam.step()
-    assert found.losses == (pytest.approx(float(loss), abs=1e-5),)
+    kinds = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
+    adam, losses = torch.optim.AdamW(kinds, lr=0.01), []
+    for rate, numbers in zip((0.005, 0.01), drawn(4, 2, 2, seed=0), strict=True):
+        logits = torch.cat([ours(rows[i][None])[0, :-1] for i in numbers])
+        loss = torch.nn.functional.cross_entropy(logits, torch.cat([rows[i][1:] for i in numbers]))
+        adam.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(ours.parameters(), math.inf if clip is None else clip)
+        for group in adam.param_groups:
+            group["lr"] = rate
+        adam.step()
+        losses.append(float(loss))
+    assert found.losses == pytest.approx(losses, abs=1e-5)
     for name, x in weights(other).items():
         assert_close(weights(model)[name], x, atol=1e-5, rtol=1e-5)
 

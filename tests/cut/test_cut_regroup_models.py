@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import headwise as hw
+from headwise.cut.census import census
 from headwise.cut.regrouping.maps import maps_of
 from headwise.cut.regrouping.regrouping import regroup
 from headwise.cut.timing.driving import cache_bytes, drive_of
@@ -136,3 +137,26 @@ def test_minilm_keeps_its_direction_best_when_aligned():
     mean = likeness(regroup(model, 6, "mean"))
     assert aligned > 0.8
     assert 1 - aligned < (1 - mean) / 2
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_what_was_regrouped_is_saved_and_read_again(tmp_path, texts):
+    """As a plain checkpoint of transformers; hw.load reads beside which heads stand where."""
+    from transformers import LlamaForCausalLM
+
+    from headwise.cut.saving.saving import save
+
+    model = tiny("Llama")
+    draw = torch.Generator().manual_seed(3)
+    ids = torch.randint(90, (8, 40), generator=draw)
+    found = regroup(model, 2, texts=ids if texts else None)
+    told = save(found, tmp_path / "saved")
+    again = hw.load(tmp_path / "saved", quiet=True)
+    assert census(again).heads == census(found).heads
+    assert [run.num_kv_heads for run in census(again).runs] == [2, 2]
+    assert_close(answers(again).double(), answers(found), atol=1e-9, rtol=0)
+    moved = set(found.regrouping.groups.values()) != {((0, 1), (2, 3))}
+    assert (moved, told.why) == (texts, "")
+    plain = LlamaForCausalLM.from_pretrained(tmp_path / "saved")
+    assert plain.config.num_key_value_heads == 2
+    assert_close(answers(hw.load(plain)), answers(found), atol=1e-9, rtol=0)

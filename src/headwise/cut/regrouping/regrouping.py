@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from headwise.cut.losses import Loss, LossFunction, check_predicts, loss
 from headwise.cut.regrouping.grouping import Groups, beside
@@ -77,7 +77,7 @@ def regroup(
     }
     was, bytes_before = {maps.id: maps.k.heads for maps in layers}, _cache_bytes(layers)
     resize(made, layers, groups)
-    after = Regrouped(made.name, made.module, made.tokenizer, made.foreign, made.max_length)
+    after = Regrouped(**{field.name: getattr(made, field.name) for field in fields(Model)})
     told = Regrouping(
         how,
         was,
