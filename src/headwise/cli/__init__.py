@@ -25,6 +25,7 @@ from headwise.cli.look.command import look as _look
 from headwise.cli.mask.command import mask as _mask
 from headwise.cli.neurons.command import neurons as _neurons
 from headwise.cli.profile.command import profile as _profile
+from headwise.cli.prune.command import prune as _prune
 from headwise.cli.rank.command import rank as _rank
 from headwise.cli.regroup.command import regroup as _regroup
 from headwise.cli.roles.command import roles as _roles
@@ -51,7 +52,7 @@ def app() -> None:
 
 _SEE = (_look, _profile, _roles, _circuits, _clusters, _neurons)
 _CHECK = (_mask, _audit)
-_CUT = (_ablate, _rank, _regroup, _time)
+_CUT = (_ablate, _rank, _prune, _regroup, _time)
 
 for _command in (*_SEE, *_CHECK, *_CUT, _doctor):
     app.add_command(_command)
