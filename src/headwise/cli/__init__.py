@@ -21,10 +21,12 @@ from headwise.cli.audit.command import audit as _audit
 from headwise.cli.circuits.command import circuits as _circuits
 from headwise.cli.clusters.command import clusters as _clusters
 from headwise.cli.doctor import doctor as _doctor
+from headwise.cli.heal.command import heal as _heal
 from headwise.cli.look.command import look as _look
 from headwise.cli.mask.command import mask as _mask
 from headwise.cli.neurons.command import neurons as _neurons
 from headwise.cli.profile.command import profile as _profile
+from headwise.cli.prune.command import prune as _prune
 from headwise.cli.rank.command import rank as _rank
 from headwise.cli.regroup.command import regroup as _regroup
 from headwise.cli.roles.command import roles as _roles
@@ -51,7 +53,7 @@ def app() -> None:
 
 _SEE = (_look, _profile, _roles, _circuits, _clusters, _neurons)
 _CHECK = (_mask, _audit)
-_CUT = (_ablate, _rank, _regroup, _time)
+_CUT = (_ablate, _rank, _prune, _regroup, _heal, _time)
 
 for _command in (*_SEE, *_CHECK, *_CUT, _doctor):
     app.add_command(_command)

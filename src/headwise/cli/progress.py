@@ -126,7 +126,7 @@ class StepProgress:
         """So many are done, and this one is under way."""
         self._state, self._since = (done, what), time.monotonic()
         if self._bar is not None:
-            self._bar.update(self._task, description=what, completed=done)
+            self._bar.update(self._task, description=what, completed=done, total=self.total)
 
     def _tell(self) -> None:
         """A line every so often, also in the midst of a step that takes long."""

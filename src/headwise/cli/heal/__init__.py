@@ -1,0 +1,1 @@
+"""`headwise heal`: `command` reads the arguments, `running` does what they ask."""

@@ -1,0 +1,1 @@
+"""`headwise prune`: `command` reads the arguments, `cutting` cuts, `curve` measures shares, `running` shows."""
