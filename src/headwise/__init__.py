@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headwise.core.attention import attend as attend
     from headwise.cut.ablating.ablating import ablate as ablate
     from headwise.cut.ablating.gates import Gates as Gates
+    from headwise.cut.healing.healing import heal as heal
     from headwise.cut.learning.learning import learn_gates as learn_gates
     from headwise.cut.losses import blocks as blocks
     from headwise.cut.losses import loss as loss
@@ -74,6 +75,7 @@ _HOMES = {
     "distances": "headwise.see.clusters.measuring",
     "examples": "headwise.see.roles.examples",
     "fires": "headwise.see.neurons.firing",
+    "heal": "headwise.cut.healing.healing",
     "importance": "headwise.cut.ranking.importance",
     "learn_gates": "headwise.cut.learning.learning",
     "load": "headwise.hub.load",
@@ -116,6 +118,7 @@ __all__ = [
     "distances",
     "examples",
     "fires",
+    "heal",
     "importance",
     "learn_gates",
     "load",

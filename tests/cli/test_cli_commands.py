@@ -7,7 +7,7 @@ from cli_help import Cli
 from headwise.cli import app
 
 SEE = ["look", "profile", "roles", "circuits", "clusters", "neurons"]
-CUT = ["ablate", "time"]
+CUT = ["ablate", "rank", "regroup", "time"]
 ORDER = [*SEE, "mask", "audit", *CUT, "doctor"]
 
 

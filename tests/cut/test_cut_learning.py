@@ -18,7 +18,14 @@ USELESS = (HeadId("", 0, 1), HeadId("", 1, 3))
 
 def tiny(**fields):
     torch.manual_seed(0)
-    base = dict(vocab_size=31, d_model=24, num_layers=2, num_heads=4, d_ff=40, max_length=32)
+    base = {
+        "vocab_size": 31,
+        "d_model": 24,
+        "num_layers": 2,
+        "num_heads": 4,
+        "d_ff": 40,
+        "max_length": 32,
+    }
     return load(Decoder(TransformerConfig(**{**base, **fields})).eval())
 
 
@@ -110,7 +117,14 @@ def test_several_processes_learn_what_one_does():
     model, loss = planted()
 
     def job(team=None):
-        arguments = dict(keep=0.5, how="zero", steps=6, batches=3, loss=loss, quiet=True)
+        arguments = {
+            "keep": 0.5,
+            "how": "zero",
+            "steps": 6,
+            "batches": 3,
+            "loss": loss,
+            "quiet": True,
+        }
         return learn_gates(model, batches(), **arguments).log_alpha.tolist()
 
     alone = job()

@@ -76,7 +76,7 @@ def test_a_step_that_is_interrupted_leaves_the_ones_before(capsys):
 
 def test_all_of_it_stays_at_a_share_of_one():
     model = tiny()
-    for options in ({"scores": {head: 0.0 for head in census(model).heads}}, {"texts": IDS}):
+    for options in ({"scores": dict.fromkeys(census(model).heads, 0.0)}, {"texts": IDS}):
         smaller = prune(model, keep=1, quiet=True, **options)
         assert smaller is not model
         assert torch.equal(logits(smaller), logits(model))

@@ -10,9 +10,12 @@ from torch.testing import assert_close
 import headwise as hw
 from headwise.cut.census import census
 from headwise.cut.pruning.record import cut_of
+from headwise.cut.regrouping.aligning import shared_map, shared_pairs
+from headwise.cut.regrouping.maps import maps_of
+from headwise.cut.regrouping.moments import gathered
 from headwise.cut.regrouping.regrouping import regroup
 from headwise.hub.kept import kept_of
-from headwise.names import ConfigError, ModelError
+from headwise.names import ConfigError, LayerId, ModelError
 from headwise.nn import Decoder, Encoder, EncoderDecoder, TransformerConfig
 
 HOWS = ["aligned", "mean", "first", "random"]
@@ -155,6 +158,36 @@ def test_what_it_cost_is_told():
     own = regroup(made(Encoder), 2, texts=ids, loss=lambda out, inputs: out.square().mean((1, 2)))
     assert own.regrouping.loss_after.texts == 4
     assert regroup(made(Encoder), 2, texts=ids).regrouping.loss_after is None
+
+
+def test_bases_are_nearly_turned_ones():
+    """So that keys, values and queries stay as large as they were: the maps back have mean square 1."""
+    draw = torch.Generator().manual_seed(0)
+    weights = torch.randn(3, 20, 6, generator=draw, dtype=torch.float64)
+    some = torch.randn(3, 6, 6, generator=draw, dtype=torch.float64)
+    x = torch.randn(50, 20, generator=draw, dtype=torch.float64)
+    found = shared_map(weights, some @ some.mT, x.T @ x)
+    assert_close((found.back @ found.back.mT).mean(0), torch.eye(6, dtype=torch.float64))
+    numbers = torch.view_as_complex(weights.unflatten(-1, (3, 2)).contiguous())
+    _, back = shared_pairs(numbers, some.square()[..., 0, :3], x.T @ x)
+    assert_close(back.abs().square().mean(0), torch.ones(3, dtype=torch.float64))
+
+
+def test_moments_are_of_what_each_map_reads():
+    """Queries of a decoder's stream, keys of the memory in cross-attention; padding left out."""
+    model = made(EncoderDecoder)
+    seen = {}
+    attention = model.module.decoder.blocks[1].cross_attention
+    attention.register_forward_pre_hook(
+        lambda m, args, kwargs: seen.update(q=args[0], k=kwargs["memory"]), with_kwargs=True
+    )
+    batch = {"input_ids": ids_of(2, 9), "decoder_input_ids": ids_of(2, 6)}
+    batch["attention_mask"] = torch.tensor([[1] * 9, [1] * 5 + [0] * 4])
+    found = gathered(model, maps_of(model), batch)[LayerId("cross", 1)]
+    rows = torch.cat([seen["k"][0], seen["k"][1, :5]])
+    assert_close(found.keys[:-1, :-1], rows.T @ rows / 14, atol=2e-2, rtol=1e-2)
+    assert_close(found.keys[-1, :-1], rows.mean(0), atol=1e-5, rtol=1e-4)
+    assert_close(found.queries[-1, :-1], seen["q"].flatten(0, 1).mean(0), atol=1e-5, rtol=1e-4)
 
 
 def test_the_record_says_what_became_of_the_tensors():

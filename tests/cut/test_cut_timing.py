@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import headwise as hw
+from headwise.cut.timing import timing as room
 from headwise.cut.timing.driving import cache_bytes, drive_of
 from headwise.cut.timing.result import Case
 from headwise.cut.timing.rounds import interleaved
@@ -135,6 +136,12 @@ def test_phases_and_sizes_are_those_asked_for():
     assert json.loads(json.dumps(found.as_dict()))["cases"][0]["verdict"] == found.cases[0].verdict
 
 
+def test_the_ratio_is_the_second_model_by_the_first(monkeypatch):
+    monkeypatch.setattr(room, "interleaved", lambda *asked: [[2.0, 4.0], [1.0, 2.0]])
+    case = timing(made(), made(), lengths=(8,), rounds=1).cases[0]
+    assert (case.a.median, case.b.median, case.ratio.median) == (3.0, 1.5, 0.5)
+
+
 def test_a_model_without_a_cache_is_run_whole():
     found = timing(made(Encoder), lengths=(8,), rounds=1)
     assert [c.phase for c in found.cases] == ["forward"]
@@ -199,5 +206,7 @@ def test_both_runs_of_a_real_model_hold_the_same():
 
 @pytest.mark.models
 def test_a_model_that_reads_sound_is_timed_too():
-    found = timing(hw.load("whisper-tiny-en", quiet=True), lengths=(16, 32), rounds=1)
-    assert [(c.phase, c.length) for c in found.cases] == [("prefill", None), ("decode", None)]
+    model = hw.load("whisper-tiny-en", quiet=True)
+    found = timing(model, lengths=(16, 32), batches=(1, 2), rounds=1)
+    assert [(c.phase, c.length) for c in found.cases] == [("prefill", None), ("decode", None)] * 2
+    assert 2 * found.cases[0].cache_bytes[0] == found.cases[2].cache_bytes[0]

@@ -25,6 +25,8 @@ from headwise.cli.look.command import look as _look
 from headwise.cli.mask.command import mask as _mask
 from headwise.cli.neurons.command import neurons as _neurons
 from headwise.cli.profile.command import profile as _profile
+from headwise.cli.rank.command import rank as _rank
+from headwise.cli.regroup.command import regroup as _regroup
 from headwise.cli.roles.command import roles as _roles
 from headwise.cli.time.command import time as _time
 from headwise.names import HeadwiseError
@@ -49,7 +51,7 @@ def app() -> None:
 
 _SEE = (_look, _profile, _roles, _circuits, _clusters, _neurons)
 _CHECK = (_mask, _audit)
-_CUT = (_ablate, _time)
+_CUT = (_ablate, _rank, _regroup, _time)
 
 for _command in (*_SEE, *_CHECK, *_CUT, _doctor):
     app.add_command(_command)

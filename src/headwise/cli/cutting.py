@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from headwise.cli.options import corpora, corpus_options
-from headwise.files import check_writable
+from headwise.files import check_folder, check_writable
 from headwise.names import OutputError
 from headwise.see.texts.corpus import Corpus
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Reading",
     "check_json",
+    "check_saved",
+    "check_texts",
+    "files_option",
+    "folder_option",
     "heads_argument",
     "heads_of",
     "json_option",
@@ -125,3 +129,35 @@ def rows_of(model: Model, texts: list[str], reading: Reading) -> Texts:
     from headwise.cut.losses import blocks
 
     return blocks(model, texts, reading.blocks)
+
+
+def folder_option(help: str) -> Callable[[F], F]:
+    """-o for a folder that a model is saved in."""
+    return click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FOLDER", help=help)
+
+
+def files_option(name: str, help: str, *declared: str) -> Callable[[F], F]:
+    """A repeatable option for files of texts."""
+    kind = click.Path(path_type=Path, allow_dash=True)
+    return click.option(name, *declared, multiple=True, type=kind, metavar="FILE", help=help)
+
+
+def check_texts(reading: Reading, *several: tuple[Path, ...]) -> None:
+    """Refuse files that cannot be read before a model is loaded.
+
+    Raises:
+        TextError: one of them.
+    """
+    for files in several:
+        if files:
+            reading.corpora(files)
+
+
+def check_saved(folder: Path | None) -> None:
+    """Refuse a folder that cannot be written before a model is loaded.
+
+    Raises:
+        OutputError: it cannot, and why.
+    """
+    if folder is not None:
+        check_folder(folder, "the model")

@@ -20,7 +20,16 @@ from headwise.see.texts.given import Texts, batches_in
 from headwise.see.texts.refusing import check_model, check_reads_text
 from headwise.see.texts.tokens import tokenize
 
-__all__ = ["Loss", "LossFunction", "TokenLosses", "blocks", "loss", "losses_of", "next_token"]
+__all__ = [
+    "Loss",
+    "LossFunction",
+    "TokenLosses",
+    "blocks",
+    "loss",
+    "losses_of",
+    "mean_loss",
+    "next_token",
+]
 
 LossFunction = Callable[[Any, Mapping[str, Any]], Tensor]
 """loss(output, inputs): from what the model gave and was given a loss, [], [batch] or [batch, position]."""
@@ -95,7 +104,7 @@ def loss(model: Model, texts: Texts, loss: LossFunction | None = None) -> Loss:
                 counts += found.counts.tolist()
     finally:
         model.module.train(training)
-    return _mean(sums, counts)
+    return mean_loss(sums, counts)
 
 
 def losses_of(model: Model, batch: Batch, loss: LossFunction | None = None) -> TokenLosses:
@@ -182,7 +191,12 @@ def blocks(
     return torch.tensor(ids[: rows * length]).view(rows, length)
 
 
-def _mean(sums: list[float], counts: list[int]) -> Loss:
+def mean_loss(sums: list[float], counts: list[int]) -> Loss:
+    """The mean over rows of which the sums and the counts are known.
+
+    Raises:
+        ShapeError: nothing counts.
+    """
     count, rows = sum(counts), len(sums)
     if not count:
         raise ShapeError("no token counts: every text is one token long; give longer texts")

@@ -141,7 +141,8 @@ def _returned(seen: dict[str, _Seen], path: str, module: nn.Module, _: Any, out:
     bias = None if found is None else found.scores.bias
     if found is None or bias is None or not isinstance(out, tuple):
         return
-    found.returns_bias = any(x is bias for x in out)
+    given = (x for x in out if isinstance(x, Tensor) and x.shape == bias.shape)
+    found.returns_bias = any(torch.equal(x, bias) for x in given)
 
 
 def _channels(model: Model, layer: Layer, seen: _Seen | None) -> Channels:

@@ -6,7 +6,6 @@ biases) come from the caller, so the module itself knows no positions.
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -120,8 +119,8 @@ class MultiHeadAttention(nn.Module):
             q = self._project_rows(x, 0, self.num_heads)
             k, v = self._of_memory(memory, cache)
         if self.groups is not None:
-            each = torch.tensor(self.groups, device=k.device)
-            k, v = k.repeat_interleave(each, 1), v.repeat_interleave(each, 1)
+            each = [kv_head for kv_head, heads in enumerate(self.groups) for _ in range(heads)]
+            k, v = k[:, each], v[:, each]
         tap = tap_of(self)
         z = attend(
             q,

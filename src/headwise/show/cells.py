@@ -12,7 +12,7 @@ from rich.text import Text
 
 from headwise.show.labels import one_line
 
-__all__ = ["clusters", "fit", "fitting", "flow", "print_lines", "vertical"]
+__all__ = ["clusters", "fit", "fitting", "flow", "print_lines", "sentence", "vertical"]
 
 
 def clusters(text: str) -> list[str]:
@@ -71,6 +71,11 @@ def flow(pieces: Sequence[Text], width: int, *, indent: int = 0, gap: int = 2) -
         else:
             lines[-1].append(" " * gap if lines[-1].cell_len > 0 else "").append_text(piece)
     return lines
+
+
+def sentence(told: str, width: int, *, indent: int = 2) -> list[Text]:
+    """The words on lines of a width, all but the first indented."""
+    return flow([Text(word) for word in told.split()], width, gap=1, indent=indent)
 
 
 def print_lines(lines: Sequence[Text]) -> Group:

@@ -26,7 +26,7 @@ _PARTS = (0.1, 0.25, 0.5, 0.75, 1.0)
 _NAMES = ("top tenth", "to a quarter", "to a half", "to three quarters", "the rest")
 _NEGATIVE = "below 0"
 _ORANGE = (213, 94, 0)
-_KEPT, _CUT, _WERE = "kept", "cut now", "cut before"
+_KEPT, _CUT = "kept", "cut"
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ def grid_of_cut(kept: Sequence[HeadId], cut: Sequence[HeadId], groups: dict[Head
         kept, cut: all heads there were before this cut.
         groups: the KV head that each reads.
     """
-    kinds = (Kind(_KEPT, "█", "█", (33, 113, 181)), Kind(_CUT, "x", "x", (240, 200, 170)))
+    kinds = (Kind(_KEPT, "o", "o", (33, 113, 181)), Kind(_CUT, "x", "x", (240, 200, 170)))
     cells = [
         GridCell(id, groups[id], kind, 1.0)
         for kind, heads in zip(kinds, (kept, cut), strict=True)
         for id in heads
     ]
     title = "heads; in brackets how many"
-    return Grid(tuple(cells), kinds, "x: cut, blank: cut before", title)
+    return Grid(tuple(cells), kinds, "blank: cut before, or no such head", title)

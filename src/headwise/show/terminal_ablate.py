@@ -14,7 +14,7 @@ from rich.text import Text
 from headwise.cut.ablating.comparing import Change
 from headwise.cut.ablating.predicting import Guess, MovedToken, Prediction
 from headwise.names import HeadId
-from headwise.show.cells import clusters, fit, fitting, flow, print_lines
+from headwise.show.cells import clusters, fit, fitting, flow, print_lines, sentence
 from headwise.show.labels import one_line
 from headwise.show.words import figure, heads_said, signed
 
@@ -79,7 +79,7 @@ def ablate_head(head: AblateHead, *, width: int) -> RenderableType:
     left = f", {head.factor:g} of them left" if head.factor else ""
     count = f"{len(head.heads)} of {head.all} heads replaced"
     told = f"{one_line(head.model)}: {count} {_STANDS[head.how]}{left}: {heads_said(head.heads)}"
-    return print_lines(_wrapped(told, width))
+    return print_lines(sentence(told, width))
 
 
 def files_table(
@@ -93,14 +93,14 @@ def files_table(
     sizes = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     room = width - sum(sizes) - 2 * len(sizes)
     label = max(4, min(max(cell_len(one_line(row.name)) for row in rows), room))
-    lines = [Text(), *_wrapped(_LOSS if losses else _MOVED, width, indent=0)]
+    lines = [Text(), *sentence(_LOSS if losses else _MOVED, width, indent=0)]
     for name, parts in [("", columns), *((r.name, c) for r, c in zip(rows, cells, strict=True))]:
         shown = (f"{part:>{size}}" for part, size in zip(parts, sizes, strict=True))
         lines.append(Text(f"{fit(name, label) if name else ' ' * label}  {'  '.join(shown)}"))
     if any(row.change.rows < 2 for row in rows):
-        lines += _wrapped("one row has no standard error; --context N cuts it into more", width)
+        lines += sentence("one row has no standard error; --context N cuts it into more", width)
     if draws is not None:
-        lines += _wrapped(_random(draws), width)
+        lines += sentence(_random(draws), width)
     return print_lines(lines)
 
 
@@ -115,7 +115,7 @@ def predictions_table(
         f"predictions within the text, those that change most of {len(found)} tokens (nats: KL of the next token "
         "before from after); its end too:"
     )
-    lines = [Text(), *_wrapped(says, width, indent=0)]
+    lines = [Text(), *sentence(says, width, indent=0)]
     for one in sorted(chosen, key=lambda one: one.position):
         lines.append(_context(one, width, colour))
         for when, likely in (("before", one.before), ("after", one.after)):
@@ -131,7 +131,7 @@ def moved_table(
     """The tokens whose output moves most."""
     chosen = sorted(found, key=lambda one: -one.moved)[:top]
     says = "how far the output moves within the text, |after - before| / |before|, most first:"
-    lines = [Text(), *_wrapped(says, width, indent=0)]
+    lines = [Text(), *sentence(says, width, indent=0)]
     size = min(_LABEL, max(cell_len(one_line(one.token)) for one in chosen))
     lines += [Text(f"  {fit(one.token, size)}  {figure(one.moved)}") for one in chosen]
     return print_lines(lines)
@@ -198,7 +198,3 @@ def _share(x: float) -> str:
     if x < 0.0005:
         return "<.001"
     return f"{x:.2f}".removeprefix("0") if x >= 0.01 else f"{x:.3f}".removeprefix("0")
-
-
-def _wrapped(told: str, width: int, indent: int = 2) -> list[Text]:
-    return flow([Text(word) for word in told.split()], width, gap=1, indent=indent)

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headwise.cut.timing.result import Case, Timed, Timing
-from headwise.show.cells import fit, flow, print_lines
+from headwise.show.cells import fit, print_lines, sentence
 from headwise.show.labels import one_line
 from headwise.show.words import bytes_said, figure, sized
 
@@ -34,15 +34,15 @@ def timing_table(timing: Timing, *, width: int, colour: bool) -> RenderableType:
         line for one, name in zip(models, "AB", strict=False) for line in _model(one, name, width)
     ]
     lines += [Text(), *_table(timing, width, colour), Text()]
-    lines += _wrapped(_how(timing), width)
+    lines += sentence(_how(timing), width)
     if timing.b is not None:
-        lines += _wrapped(_verdict(timing), width)
+        lines += sentence(_verdict(timing), width)
     return print_lines(lines)
 
 
 def _model(one: Timed, name: str, width: int) -> list[Text]:
     told = f"{sized(one.parameters)} parameters, {bytes_said(one.weight_bytes)}"
-    return _wrapped(f"{name}  {one_line(one.name)}: {told}", width)
+    return sentence(f"{name}  {one_line(one.name)}: {told}", width)
 
 
 def _table(timing: Timing, width: int, colour: bool) -> list[Text]:
@@ -119,7 +119,3 @@ def _seconds(seconds: float) -> str:
         if seconds >= part:
             return f"{figure(seconds / part)} {unit}"
     return f"{figure(seconds * 1e6)} µs"
-
-
-def _wrapped(told: str, width: int) -> list[Text]:
-    return flow([Text(word) for word in told.split()], width, gap=1, indent=2)

@@ -7,7 +7,7 @@ and after are of the same rows, so the change is known better than either.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from headwise.hub.load import Model
 from headwise.names import ConfigError, HeadId, ModelError
 from headwise.see.texts.batches import Batch
 
-__all__ = ["Change", "Measured", "Sets", "moved", "output_of", "predicts", "without"]
+__all__ = ["Change", "Measured", "Sets", "compared", "moved", "output_of", "predicts", "without"]
 
 
 @dataclass(frozen=True)
@@ -100,17 +100,8 @@ class Sets:
         """
         with torch.no_grad(), _evaluating(self.model):
             base = self.model.outputs(batch.inputs)
-            outputs = (self._output(heads, batch) for heads in self.sets)
-            if not self.predicts:
-                pairs = [moved(base, output, batch) for output in outputs]
-                after = np.stack([_sums(values, counted) for values, counted in pairs])
-                counts = pairs[0][1].sum(1).double().cpu().numpy()
-                return Measured(np.zeros_like(after[0]), after, counts)
-            first = next_token(base, batch.inputs)
-            losses = [next_token(output, batch.inputs) for output in outputs]
-        after = np.stack([_sums(found.values, found.counted) for found in losses])
-        counts = first.counts.double().cpu().numpy()
-        return Measured(_sums(first.values, first.counted), after, counts)
+            others = [self._output(heads, batch) for heads in self.sets]
+            return _measured(base, others, batch, self.predicts)
 
     def output(self, batch: Batch, number: int) -> tuple[Any, Any]:
         """The whole output as it is, and without the set of this number."""
@@ -120,6 +111,21 @@ class Sets:
     def _output(self, heads: Sequence[HeadId], batch: Batch) -> Any:
         with without(self._gates, heads, self._factor):
             return self.model.outputs(batch.inputs)
+
+
+def compared(before: Model, after: Model, batches: Iterable[Batch]) -> Iterator[Measured]:
+    """The rows of each batch by one model and by another that reads the same, for instance the first one cut.
+
+    Args:
+        before: from `load`; where it predicts the next token its loss is measured, else how far the output moves.
+        after: the other one.
+        batches: as `batches_in` gives them.
+    """
+    loss = predicts(before)
+    with torch.no_grad(), _evaluating(before), _evaluating(after):
+        for batch in batches:
+            outputs = before.outputs(batch.inputs), after.outputs(batch.inputs)
+            yield _measured(outputs[0], outputs[1:], batch, loss)
 
 
 @contextmanager
@@ -173,6 +179,20 @@ def output_of(output: Any) -> Tensor:
         if isinstance(part, Tensor) and part.is_floating_point():
             return part
     raise ModelError(f"the model's output, a {type(output).__name__}, holds no tensor to compare")
+
+
+def _measured(base: Any, others: Sequence[Any], batch: Batch, loss: bool) -> Measured:
+    """Sums of rows for an output, and for others of the same batch."""
+    if not loss:
+        pairs = [moved(base, output, batch) for output in others]
+        after = np.stack([_sums(values, counted) for values, counted in pairs])
+        counts = pairs[0][1].sum(1).double().cpu().numpy()
+        return Measured(np.zeros_like(after[0]), after, counts)
+    first = next_token(base, batch.inputs)
+    losses = [next_token(output, batch.inputs) for output in others]
+    after = np.stack([_sums(found.values, found.counted) for found in losses])
+    counts = first.counts.double().cpu().numpy()
+    return Measured(_sums(first.values, first.counted), after, counts)
 
 
 def _real(batch: Batch, values: Float[Tensor, "row position"]) -> Float[Tensor, "row position"]:

@@ -70,11 +70,13 @@ def to_cut(
     sizing = Sizing(model, budget == "parameters")
     saved = _saving(sizing, budget)
     units = units_of(model, unit)
-    costs = [saved(heads) for heads in units]
-    if not all(costs):
+    saves = {heads: saved(heads) for heads in units}
+    useful = [heads for heads in units if saves[heads]]  # an encoder's heads cost no cache
+    if not useful:
         raise ConfigError(_useless(model, budget, unit))
-    places = scores(units, costs) if callable(scores) else _cheapest(units, costs, scores)
-    order = [units[i] for i in places]
+    costs = [saves[heads] for heads in useful]
+    places = scores(useful, costs) if callable(scores) else _cheapest(useful, costs, scores)
+    order = [useful[i] for i in places]
     if budget == "time":
         return Clock(model).until(order, keep)
     return _until(model, order, keep, budget, sizing)
@@ -111,7 +113,7 @@ def _until(
     if left > most:
         raise ConfigError(
             f"keep={keep} of the {budget} of {model.name} cannot be reached by cutting heads: without any head "
-            f"{left / whole:.3f} is left"
+            f"that counts {left / whole:.3f} is left"
         )
     return tuple(gone)
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from headwise.cut.ablating.ablating import ablate
 from headwise.cut.pruning.outputs import NewOutput
 from headwise.cut.pruning.reshaping import new_bias, new_weight
+from headwise.hub.anatomy import is_attention
 from headwise.hub.channels import Channels
 from headwise.hub.load import Model
 from headwise.names import HeadId
@@ -51,7 +52,10 @@ def answers(model: Model, inputs: Mapping[str, Any]) -> list[Tensor]:
     try:
         with torch.no_grad(), torch.random.fork_rng():  # models that draw (ViT-MAE) draw the same
             torch.manual_seed(0)
-            return list(_tensors(model.outputs(inputs)))
+            made = model.outputs(inputs)
+            if is_attention(model.module) and isinstance(made, tuple):
+                made = made[0]  # beside it gives weights averaged over the heads there are
+            return list(_tensors(made))
     finally:
         for part in training:
             part.training = True

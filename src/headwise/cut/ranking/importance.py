@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,7 +96,7 @@ def importance(
     """
     check_model(model, "importance")
     how = method_of(method, per)
-    found = census(model)
+    found = census(model, texts if isinstance(texts, Mapping) else None)
     chosen = selected(found, "*" if heads is None else heads)
     if loss is None:
         check_predicts(model)

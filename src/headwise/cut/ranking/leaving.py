@@ -9,7 +9,6 @@ whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +30,7 @@ from headwise.cut.ranking.replaying import Recording, Replayer, copies
 from headwise.cut.ranking.scores import Measured
 from headwise.cut.ranking.unembedding import Unembedding, goals, negative_logs, unembedding_of
 from headwise.hub.load import Model
-from headwise.names import HeadId, LayerId, ModelError
+from headwise.names import HeadId, LayerId
 from headwise.see.texts.batches import Batch, from_inputs
 
 __all__ = ["LeavingOut"]
@@ -146,7 +145,8 @@ class LeavingOut:
             rows, _ = self._replayer.replay(
                 recording, run, edit, len(heads), lambda: self._rows(batch, many)
             )
-        return rows.reshape(len(heads), -1)
+        by_head: Tensor = rows.unflatten(0, (len(heads), -1))
+        return by_head
 
     def _edit(self, run: Run, heads: Sequence[int], size: int) -> Edit:
         """The edit that leaves out the first of these heads in the first copy of the rows, and so on."""
@@ -168,14 +168,13 @@ class LeavingOut:
         return _deferred(self._model, self._unembedding, inputs)
 
     def _compared(self, batch: Batch) -> set[LayerId]:
-        """The layers whose passes cannot be replayed, seen on a short input, or the batch where none can be made."""
+        """The layers whose passes cannot be replayed, seen on a short input, or the batch where there is none."""
         found = census(self._model)
         every = {run.id for run in found.runs}
         if found.begins and any(tap_of(layer.module) for layer in self._model.anatomy.layers):
             self._why = ": an ablation around this changes layers that run several times"
             return every
-        with suppress(ModelError):
-            batch = from_inputs(self._model, example(self._model))
+        batch = self._short() or batch
         inputs = _on(self._model, batch)
         self._check_unembedding(batch, inputs)
         try:
@@ -188,6 +187,15 @@ class LeavingOut:
         if bad:
             self._why = ", since replaying its passes gave something else"
         return bad
+
+    def _short(self) -> Batch | None:
+        """A short input the model runs on; None where none can be made up."""
+        try:
+            batch = from_inputs(self._model, example(self._model))
+            self._model.run(batch.inputs)
+        except Exception:  # whatever a model does with made-up inputs
+            return None
+        return batch
 
     def _witness(self, batch: Batch, inputs: dict[str, Any]) -> Tensor:
         """What is compared: the losses of the rows, or with a loss of one's own all that the model gives."""

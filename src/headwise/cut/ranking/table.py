@@ -119,7 +119,7 @@ def _normalised(census: Census, columns: dict[str, np.ndarray]) -> dict[str, np.
     return found
 
 
-def _grid(census: Census, values: Float[np.ndarray, " head"]) -> Float[np.ndarray, "layer head"]:
+def _grid(census: Census, values: Float[np.ndarray, " every"]) -> Float[np.ndarray, "layer head"]:
     """One number per head at its original id."""
     places = {run.id: i for i, run in enumerate(census.runs)}
     grid = np.full((len(places), _width(census)), np.nan)

@@ -134,8 +134,8 @@ def _pruned(
     if not kept.heads:
         return none_like(value, query.shape[2]), None
     if not kept.even:
-        each = torch.tensor(kept.groups, device=key.device)
-        key, value = (x.repeat_interleave(each, 1) for x in (key, value))
+        each = [kv_head for kv_head, heads in enumerate(kept.groups) for _ in range(heads)]
+        key, value = key[:, each], value[:, each]  # of a size that an exported graph can tell
     mask = _of_kept(attention_mask, 1, kept)
     for name, axis in (("position_bias", 1), ("s_aux", 0)):
         if name in kwargs:

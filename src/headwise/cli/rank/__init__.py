@@ -1,0 +1,1 @@
+"""`headwise rank`: `command` reads the arguments, `running` does what they ask."""

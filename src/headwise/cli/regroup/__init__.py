@@ -1,0 +1,1 @@
+"""`headwise regroup`: `command` reads the arguments, `running` does what they ask."""
