@@ -15,6 +15,7 @@ from headwise.hub.load import load
 from headwise.names import HeadId, ModelError
 from headwise.nn import Decoder, TransformerConfig
 from headwise.see.texts.given import batches_in
+from team_help import forked
 
 IDS = torch.randint(0, 31, (5, 16), generator=torch.Generator().manual_seed(1))
 HEADS = tuple(HeadId("", 0, head) for head in range(4))
@@ -65,14 +66,20 @@ def test_heads_that_cancel_go_together():
     assert found.order([HEADS[:2], HEADS[2:3], HEADS[3:]], budget=1) == (0,)
 
 
-def test_the_order_is_the_greedy_one_for_the_price():
-    found = made(slopes() * torch.tensor([1.0, 2.0, 0.5, 1.5]))
-    order, left = [], list(range(4))
+def test_the_order_is_the_greedy_one():
+    heads = [HeadId("", 0, head) for head in range(12)]
+    draw = torch.Generator().manual_seed(0)
+    found = Pairs.none(heads)
+    found.add(torch.randn(300, 12, generator=draw) @ torch.randn(12, 12, generator=draw))
+    order, left = [], list(range(12))
     while left:
-        costs = [found.cost([HEADS[i] for i in [*order, j]]) for j in left]
+        costs = [found.cost([heads[i] for i in [*order, j]]) for j in left]
         order.append(left.pop(costs.index(min(costs))))
     assert list(found.order()) == order
-    units = [HEADS[:2], HEADS[2:]]
+
+
+def test_units_go_by_their_cost_for_the_price():
+    found, units = made(slopes()), [HEADS[:2], HEADS[2:]]
     assert found.order(units, prices=[1e6, 1.0], budget=1) == (0,)
     assert found.order(units, prices=[1.0, 1e6], budget=1) == (1,)
 
@@ -129,3 +136,18 @@ def test_draws_add_tokens_and_the_loss_is_that_of_the_text():
     assert drawn.loss == pytest.approx(plain.loss)
     assert not torch.allclose(drawn.matrix, plain.matrix)
     assert torch.equal(drawn.matrix, pairs(model, draws=2).matrix)
+
+
+def test_several_processes_find_what_one_does():
+    model = tiny()
+    rows = [{"input_ids": row[None]} for row in IDS]
+
+    def job(team=None):
+        batches = list(batches_in(model, rows, None, None, "prune"))
+        found = pairs_of(model, lambda: batches, draws=1)
+        return found.matrix.tolist(), found.tokens, found.loss
+
+    matrix, tokens, loss = job()
+    for told in forked(2, job):
+        torch.testing.assert_close(torch.tensor(told[0]), torch.tensor(matrix))
+        assert told[1:] == (tokens, pytest.approx(loss))

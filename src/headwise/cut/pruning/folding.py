@@ -41,10 +41,9 @@ def folded(
     for layer in losing(model, heads):
         output, at = map_of(maps, layer.runs[0], model), list(layer.gone)
         mean = torch.stack([means[run.id][at] for run in layer.runs]).mean(0)
-        bias = torch.einsum(
-            "hv,hvd->d", mean.to(output.weight).double(), output.weight[at].double()
-        )
-        new = NewOutput(bias=bias.to(output.weight.dtype))
+        weight = output.weight[at].cpu().double()  # not every device has float64
+        bias = torch.einsum("hv,hvd->d", mean.cpu().double(), weight)
+        new = NewOutput(bias=bias.to(output.weight))
         found |= {run.id: new for run in layer.runs}  # one and the same where they share W_O
     return found
 

@@ -18,14 +18,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from headwise.cut.census import census
 from headwise.cut.losses import LossFunction
-from headwise.cut.ranking.gradients import Gradients, Means, each_gradient
+from headwise.cut.ranking.gradients import Gradients, Means, gradients_of
 from headwise.hub.load import Model
 from headwise.names import HeadId, ModelError, TextError
+from headwise.see.profile.together import gathered
 from headwise.see.texts.batches import Batch
 
 __all__ = ["Pairs", "pairs_of", "sampled_labels"]
@@ -120,7 +122,7 @@ def pairs_of(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Pairs:
-    """What pairs of heads cost on texts.
+    """What pairs of heads cost on texts; several processes that torch.distributed joins share the batches.
 
     Args:
         model: from `load`; it stays as it is.
@@ -133,24 +135,40 @@ def pairs_of(
         progress: called after each batch with the number of its rows.
 
     Raises:
-        HeadwiseError: as `each_gradient` does.
+        HeadwiseError: as `gradients_of` does.
     """
-    pairs = Pairs.none(census(model).heads)
-    losses = [loss]
-    if loss is None:
-        losses += [sampled_labels(seed + draw) for draw in range(draws)]
+    team, pairs = gathered(), Pairs.none(census(model).heads)
     total, count = 0.0, 0
-    for one in losses:
-        for found in each_gradient(model, batches(), loss=one, means=means, per="token"):
+    for draw in range(1 + (draws if loss is None else 0)):
+        for number, batch in enumerate(batches()):
+            if number % team.size != team.rank:
+                continue
+            own = loss if draw == 0 else sampled_labels(_seed(seed, draw, number))
+            found = gradients_of(model, batch, loss=own, means=means, per="token")
             pairs.add(slopes_of(model, found))
-            if one is loss:
+            if draw == 0:
                 total, count = total + float(found.losses.sum()), count + int(found.counts.sum())
             if progress is not None:
                 progress(len(found.counts))
+    pairs, total, count = _united(team.tell((pairs, total, count)))
     if not pairs.tokens:
         raise TextError("no token of these texts has a loss that depends on the heads")
     pairs.loss = total / max(count, 1)
     return pairs
+
+
+def _seed(seed: int, draw: int, number: int) -> int:
+    """Of the labels of one batch, whichever process takes it."""
+    return (seed * 1_000_003 + draw) * 1_000_003 + number
+
+
+def _united(told: Sequence[tuple[Pairs, float, int]]) -> tuple[Pairs, float, int]:
+    """What all processes found."""
+    pairs = Pairs.none(told[0][0].heads)
+    pairs.tokens = sum(one.tokens for one, _, _ in told)
+    for one, _, _ in told:
+        pairs.matrix += one.matrix * (one.tokens / max(pairs.tokens, 1))
+    return pairs, sum(one for _, one, _ in told), sum(one for _, _, one in told)
 
 
 def slopes_of(model: Model, found: Gradients) -> Float[Tensor, "token head"]:
@@ -184,13 +202,17 @@ def sampled_labels(seed: int) -> LossFunction:
     draw = torch.Generator().manual_seed(seed)
 
     def loss(output: Any, inputs: Mapping[str, Any]) -> Float[Tensor, "row position"]:
-        logits = getattr(output, "logits", output)
+        logits = getattr(output, "logits", output)[:, :-1]
         side = "decoder_" if "decoder_input_ids" in inputs else ""
         mask = inputs.get(f"{side}attention_mask")
-        logs = logits[:, :-1].float().log_softmax(-1)
-        odds = logs.detach().exp().cpu()
-        drawn = torch.multinomial(odds.flatten(0, 1), 1, generator=draw).view(odds.shape[:2])
-        values: Tensor = -logs.gather(-1, drawn[..., None].to(logs.device))[..., 0]
+        rows = (
+            row.detach().float().softmax(-1).cpu() for row in logits
+        )  # one at a time: they are large
+        drawn = torch.cat([torch.multinomial(row, 1, generator=draw)[:, 0] for row in rows])
+        flat = F.cross_entropy(
+            logits.flatten(0, 1).float(), drawn.to(logits.device), reduction="none"
+        )
+        values = flat.view(logits.shape[:2])
         return values if mask is None else values * (mask[:, 1:] * mask[:, :-1]).to(values)
 
     return loss

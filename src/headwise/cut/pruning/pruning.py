@@ -14,6 +14,7 @@ from headwise.cut.pruning.planning import Budget, Scores, check_keep, scores_of,
 from headwise.cut.pruning.recipe import STEPS, Recipe, Scoring, cut_on_texts, new_outputs
 from headwise.cut.pruning.surgery import cut_heads, refuse_uncuttable
 from headwise.cut.pruning.units import Unit, check_unit, check_whole
+from headwise.cut.ranking.methods import MethodName
 from headwise.cut.selecting import Heads, selected
 from headwise.cut.telling import Progress, lines
 from headwise.hub.load import Model
@@ -23,9 +24,12 @@ from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
 from headwise.see.texts.refusing import check_model
 
-__all__ = ["Fold", "prune"]
+__all__ = ["Fold", "Ranking", "prune"]
 
 Fold = Literal["mean", "zero"]
+
+Ranking = Literal["joint"] | MethodName
+"""What ranks heads on texts: what they cost together, or a method of `importance`."""
 
 
 def prune(
@@ -39,7 +43,7 @@ def prune(
     texts: Texts | None = None,
     fold: Fold | None = None,
     refit: bool = False,
-    method: str | None = None,
+    method: Ranking | None = None,
     steps: int | None = None,
     loss: LossFunction | None = None,
     seed: int = 0,
@@ -100,10 +104,9 @@ def prune(
     if heads is None and scores is None:
         assert texts is not None
         share = check_keep(keep, budget, unit)
-        joint = method in (None, "joint")
-        count = (STEPS if joint else 1) if steps is None else steps
+        scoring = None if method is None or method == "joint" else _by(method, loss)
+        count = (STEPS if scoring is None else 1) if steps is None else steps
         recipe = Recipe(share, unit, budget, given_back, refit, count, seed=seed)
-        scoring = None if joint else _by(str(method), loss)
         target = model if inplace else _copied(model)
         shown = progress or lines("prune", quiet=quiet)
         path = cut_on_texts(target, texts, recipe, scoring=scoring, loss=loss, progress=shown)
@@ -127,7 +130,7 @@ def _copied(model: Model) -> Model:
     return replace(model, module=copy.deepcopy(model.module))
 
 
-def _by(method: str, loss: LossFunction | None) -> Scoring:
+def _by(method: MethodName, loss: LossFunction | None) -> Scoring:
     """Scores by a method of `importance`, taken anew of what is left."""
     from headwise.cut.ranking.importance import importance
     from headwise.cut.ranking.methods import MethodName

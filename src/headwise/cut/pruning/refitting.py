@@ -125,13 +125,13 @@ def _new(
 ) -> NewOutput:
     """W_O with what can be told of the heads that go added to the heads that stay, and to the bias."""
     v_dim = weight.shape[1]
-    told = products.told(_channels(gone, v_dim), _channels(kept, v_dim), ridge).to(weight.device)
-    added = told @ weight[list(gone)].double().flatten(0, 1)
-    new = weight.double().clone()
+    told = products.told(_channels(gone, v_dim), _channels(kept, v_dim), ridge)
+    new = weight.cpu().double().clone()  # not every device has float64
+    added = told @ new[list(gone)].flatten(0, 1)
     new[list(kept)] += added[:-1].reshape(len(kept), *weight.shape[1:])
-    return NewOutput(new.to(weight.dtype), added[-1].to(weight.dtype))
+    return NewOutput(new.to(weight), added[-1].to(weight))
 
 
 def _channels(heads: Sequence[int], v_dim: int) -> list[int]:
-    """The channels of these heads among those of all, side by side."""
+    """Where the outputs of heads are, side by side."""
     return [head * v_dim + i for head in heads for i in range(v_dim)]
