@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal
 
 from headwise.cut.census import census
 from headwise.cut.losses import LossFunction
@@ -137,7 +137,7 @@ def _by(method: MethodName, loss: LossFunction | None) -> Scoring:
 
     def scoring(model: Model, batches: Sequence[Batch]) -> tuple[Mapping[HeadId, float], float]:
         texts = [batch.inputs for batch in batches]
-        table = importance(model, texts, cast(MethodName, method), loss=loss, quiet=True)
+        table = importance(model, texts, method, loss=loss, quiet=True)
         return scores_of(model, table), float(table.attrs.get("mean_loss", float("nan")))
 
     return scoring
