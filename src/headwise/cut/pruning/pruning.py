@@ -133,7 +133,6 @@ def _copied(model: Model) -> Model:
 def _by(method: MethodName, loss: LossFunction | None) -> Scoring:
     """Scores by a method of `importance`, taken anew of what is left."""
     from headwise.cut.ranking.importance import importance
-    from headwise.cut.ranking.methods import MethodName
 
     def scoring(model: Model, batches: Sequence[Batch]) -> tuple[Mapping[HeadId, float], float]:
         texts = [batch.inputs for batch in batches]
