@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headwise.cut.ranking.files import load_importance as load_importance
     from headwise.cut.ranking.importance import importance as importance
     from headwise.cut.regrouping.regrouping import regroup as regroup
+    from headwise.cut.saving.onnx import export_onnx as export_onnx
     from headwise.cut.saving.saving import save as save
     from headwise.cut.timing.timing import timing as timing
     from headwise.hub.load import Model as Model
@@ -74,6 +75,7 @@ _HOMES = {
     "clusters": "headwise.see.clusters.grouping",
     "distances": "headwise.see.clusters.measuring",
     "examples": "headwise.see.roles.examples",
+    "export_onnx": "headwise.cut.saving.onnx",
     "fires": "headwise.see.neurons.firing",
     "heal": "headwise.cut.healing.healing",
     "importance": "headwise.cut.ranking.importance",
@@ -117,6 +119,7 @@ __all__ = [
     "clusters",
     "distances",
     "examples",
+    "export_onnx",
     "fires",
     "heal",
     "importance",

@@ -66,7 +66,7 @@ def arguments_for(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any
     given = {name: value for name, value in given.items() if value is not None} | dict(inputs)
     given = {name: value for name, value in given.items() if name in names}
     _check_given(module, given, inputs)
-    if hidden is not None and bool(hidden.any()) and not _can_hide(names):
+    if hidden is not None and not _can_hide(names) and bool(hidden.any()):
         raise ModelError(
             f"{type(module).__name__}.forward takes no key_padding_mask, so it cannot read texts of "
             "unequal lengths at once; look at one text at a time"

@@ -103,7 +103,7 @@ class Model:
             frugal = {"use_cache": False, "logits_to_keep": 1}
             arguments = {k: v for k, v in frugal.items() if k in takes} | arguments
         forward = self.module.hidden if isinstance(self.module, Decoder) else self.module
-        with torch.no_grad(), _evaluating(self.module):
+        with torch.no_grad(), evaluating(self.module):
             return forward(**arguments)
 
     def outputs(self, inputs: Mapping[str, Any]) -> Any:
@@ -218,7 +218,7 @@ def _to(value: Any, device: torch.device) -> Any:
 
 
 @contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
+def evaluating(module: nn.Module) -> Iterator[None]:
     """In eval mode for the time of the `with`; each part goes back to the mode it was in."""
     training = [part for part in module.modules() if part.training]
     if training:
