@@ -119,6 +119,7 @@ __all__ = [
     "clusters",
     "distances",
     "examples",
+    "export_onnx",
     "fires",
     "heal",
     "importance",
