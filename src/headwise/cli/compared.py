@@ -10,7 +10,7 @@ from typing import Any
 from headwise.cli.cutting import Reading, rows_of
 from headwise.cli.progress import RunProgress
 from headwise.cut.ablating.comparing import Measured, compared, predicts
-from headwise.cut.census import Run, census
+from headwise.cut.census import census
 from headwise.hub.kept import kept_of
 from headwise.hub.load import Model
 from headwise.names import HeadId
@@ -26,7 +26,7 @@ def sizes(before: Model, after: Model) -> list[Size]:
     """Heads, parameters, and the bytes of keys and values that a token adds to a cache."""
     found = [
         Size("query heads", len(census(before).heads), len(census(after).heads)),
-        Size("KV heads", _all_kv_heads(before), _all_kv_heads(after)),
+        Size("KV heads", _kv_heads(before), _kv_heads(after)),
         Size("parameters", _parameters(before), _parameters(after)),
     ]
     if predicts(before):
@@ -85,11 +85,8 @@ def groups_of(model: Model) -> dict[HeadId, int]:
     found: dict[HeadId, int] = {}
     for run in census(model).runs:
         kept = kept_of(run.layer.module)
-        each = -(-len(run.heads) // max(1, run.num_kv_heads))
-        groups = [i // each for i in range(len(run.heads))]
-        if kept is not None:
-            spans = zip(kept.kv_heads, kept.groups, strict=True)
-            groups = [head for head, count in spans for _ in range(count)]
+        ids = range(run.num_kv_heads) if kept is None else kept.kv_heads
+        groups = [id for id, count in zip(ids, run.groups, strict=True) for _ in range(count)]
         found |= {run.id.head(head): group for head, group in zip(run.heads, groups, strict=True)}
     return found
 
@@ -98,17 +95,11 @@ def _parameters(model: Model) -> int:
     return sum(parameter.numel() for parameter in model.module.parameters())
 
 
-def _all_kv_heads(model: Model) -> int:
-    return sum(map(_kv_heads, census(model).runs))
-
-
-def _kv_heads(run: Run) -> int:
-    """A layer that was cut unevenly attends with its keys repeated, which counts them once for each query head."""
-    kept = kept_of(run.layer.module)
-    return run.num_kv_heads if kept is None else len(kept.kv_heads)
+def _kv_heads(model: Model) -> int:
+    return sum(run.num_kv_heads for run in census(model).runs)
 
 
 def _cache(model: Model) -> int:
-    """Keys and values of one token, as wide as the head outputs are."""
+    """Keys and values of one token."""
     size = next(model.module.parameters()).element_size()
-    return sum(2 * _kv_heads(run) * run.v_dim * size for run in census(model).runs)
+    return sum(run.num_kv_heads * (run.head_dim + run.v_dim) * size for run in census(model).runs)
