@@ -18,9 +18,21 @@ from headwise.hub.channels import channels_of
 from headwise.names import HeadId
 
 sys.path.append(str(Path(__file__).parents[1] / "hub"))
-from tiny_models import build, inputs_of
+import tiny_models
+from tiny_models import inputs_of
 
 __all__ = ["answers", "build", "inputs_of", "off", "sliced", "uneven", "whole_layers"]
+
+
+def build(name: str, attention: str | None = None, **fields: Any) -> Any:
+    """A tiny model, its biases drawn too: those of transformers start at 0."""
+    module = tiny_models.build(name, attention, **fields)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for path, parameter in module.named_parameters():
+            if path.endswith("bias") and parameter.dim() == 1:
+                parameter.normal_(0, 0.3)
+    return module
 
 
 def uneven(model: hw.Model) -> list[HeadId]:

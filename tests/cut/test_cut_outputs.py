@@ -176,3 +176,18 @@ def test_torchs_padded_batches_read_as_alone_after_a_cut() -> None:
     hidden = torch.tensor([[False] * 6, [False] * 4 + [True] * 2])
     padded = cut(ids, hidden)[1, :4]
     torch.testing.assert_close(padded, cut(ids[1:, :4])[0], rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_mask_of_all_heads_is_read_by_those_that_are_left() -> None:
+    torch.manual_seed(0)
+    whole = nn.MultiheadAttention(24, 4, batch_first=True).eval()
+    model = hw.load(whole, quiet=True)
+    cut, x = cut_heads(model, "0.1").module, torch.randn(2, 5, 24)
+    mask = torch.randn(2, 4, 5, 5)
+    found = cut(x, x, x, attn_mask=mask.flatten(0, 1))[0]
+    of_kept = cut(x, x, x, attn_mask=mask[:, [0, 2, 3]].flatten(0, 1))[0]
+    whole.out_proj.weight[:, 6:12] = 0
+    wanted = whole(x, x, x, attn_mask=mask.flatten(0, 1))[0]
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5)
+    torch.testing.assert_close(of_kept, wanted, rtol=0, atol=1e-5)

@@ -25,7 +25,7 @@ REFUSED = {
 }
 """Families that cannot be cut, and the reason that is given."""
 
-ROUNDING = {"metaclip2": 1e-4}
+ROUNDING = dict.fromkeys(("clip", "clipseg", "metaclip2"), 1e-4)
 """How far rounding alone takes what is small beside what it is made of (CLIP's products of two towers)."""
 
 
@@ -71,3 +71,23 @@ def test_code_that_runs_on_and_gives_something_else_is_refused() -> None:
     model = hw.load(build("codegen"), quiet=True)
     with pytest.raises(ModelError, match="it then gives something else"):
         cut_heads(model, "*.1, *.3")
+
+
+def test_attention_by_hand_may_lose_all_heads_of_a_layer() -> None:
+    model, inputs = hw.load(build("mpt"), quiet=True), inputs_of("mpt")
+    cut = cut_heads(model, "0.*")
+    assert [run.id.layer for run in census(cut).runs] == [1]
+    with hw.ablate(model, "0.*"):
+        assert off(answers(cut, inputs), answers(model, inputs)) < 1e-5
+
+
+def test_a_weight_that_two_maps_share_is_cut_once_for_both() -> None:
+    module, inputs = build("llama-mha"), inputs_of("llama-mha")
+    for layer in module.model.layers:
+        layer.self_attn.k_proj.weight = layer.self_attn.q_proj.weight
+    model = hw.load(module, quiet=True)
+    cut = cut_heads(model, "0.1, 1.3")
+    attention = cut.module.model.layers[0].self_attn
+    assert attention.k_proj.weight is attention.q_proj.weight
+    with hw.ablate(model, "0.1, 1.3"):
+        assert off(answers(cut, inputs), answers(model, inputs)) < 1e-5
