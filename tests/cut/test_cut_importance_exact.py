@@ -114,6 +114,8 @@ def test_within_another_ablation() -> None:
             wanted = naive(model, texts, heads, waves)
         got = [score(found, id) for id in heads]
         np.testing.assert_allclose(got, wanted, atol=1e-5, err_msg=name)
+        assert found.attrs["computed"].endswith(ONCE) == (name == "llama")
+    assert "an ablation around this" in found.attrs["computed"]
 
 
 class Whispering(nn.Module):

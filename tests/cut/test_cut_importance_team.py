@@ -31,6 +31,7 @@ def ranked(method: Any, per: Any = "row") -> dict[str, Any]:
 def test_two_processes_find_what_one_finds(method: str, per: str) -> None:
     """Also with one batch more for one of them."""
     alone = ranked(method, per)
+    assert alone["attrs"]["texts"] == 6
     for found in forked(2, lambda team: ranked(method, per)):
         assert found is not None
         for name, wanted in alone.items():

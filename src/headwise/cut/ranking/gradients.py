@@ -102,7 +102,7 @@ def gradients_of(
 ) -> Gradients:
     """The gradients of one batch; arguments and errors as in `each_gradient`."""
     gates = _Gates(means, per)
-    with still(model.module, training), torch.inference_mode(False), torch.enable_grad():
+    with still(model.module, training), torch.inference_mode(False):  # which turns gradients on
         with applied(model, {run.id: gates.edit(run) for run in census(model).runs}):
             losses = losses_of(model, batch, loss)
         total, leaves = losses.total, gates.leaves

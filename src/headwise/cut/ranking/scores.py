@@ -93,7 +93,7 @@ class Scored:
 
     @property
     def rows(self) -> RowScores:
-        """All rows so far, in an order that depends on them alone."""
+        """All rows so far."""
         empty = {
             "scores": np.zeros((0, self._heads)),
             "losses": np.zeros(0),
@@ -104,8 +104,7 @@ class Scored:
             name: np.concatenate([none, *(rows[name] for rows in self._rows)])
             for name, none in empty.items()
         }
-        order = np.lexsort((held["losses"], held["marks"]))
-        return RowScores(**{name: x[order] for name, x in held.items()})
+        return RowScores(**held)
 
 
 def _marks(batch: Batch, rows: int) -> UInt64[np.ndarray, " row"]:
