@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate.state import AcceleratorState, PartialState
 from torch.testing import assert_close
 
 import headwise as hw
@@ -246,10 +247,13 @@ def test_two_processes_come_to_what_one_does():
     one = heal(alone, rows, held_out=held, **asked)
 
     def job(team):
+        AcceleratorState._reset_state(
+            reset_partial_state=True
+        )  # that of the process this one is a copy of
         model = tiny()
         found = heal(model, rows, held_out=held, **asked)
         tuned = {name: x.numpy() for name, x in weights(model).items()}
-        return team.size, found.losses, found.after.mean, tuned
+        return PartialState().num_processes, found.losses, found.after.mean, tuned
 
     for size, losses, after, theirs in forked(2, job):
         assert size == 2
