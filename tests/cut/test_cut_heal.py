@@ -234,6 +234,12 @@ def test_rows_are_without_padding_and_batches_as_given():
     assert [len(row["input_ids"]) for row in rows] == [9, 5]
     batch = batch_of(model, rows)
     assert batch.inputs["attention_mask"].sum(1).tolist() == [9, 5]
+    bare = [
+        {"input_ids": texts(2, 9)},
+        {"input_ids": texts(1, 5)},
+    ]  # batches that come without masks
+    batch = batch_of(model, rows_of(model, bare))
+    assert batch.inputs["attention_mask"].sum(1).tolist() == [9, 9, 5]
     long = [{"input_ids": torch.zeros(1500)}] * 5
     assert [len(part) for part in parted(long)] == [2, 2, 1]
 
