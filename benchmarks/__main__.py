@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import RESULTS
 
 HERE = Path(__file__).parent
-PARTS = ("blocks", "window", "startup", "kernel", "heads")
+PARTS = ("blocks", "window", "startup", "kernel", "heads", "halved")
 TABLES = (
     "heads",
     "heads-memory",
@@ -22,6 +22,8 @@ TABLES = (
     "blocks",
     "window",
     "startup",
+    "halved",
+    "healing",
 )
 MARK = "<!-- tables: written by python benchmarks -->\n"
 

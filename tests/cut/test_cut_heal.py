@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate.state import AcceleratorState, PartialState
 from torch.testing import assert_close
 
 import headwise as hw
@@ -233,6 +234,12 @@ def test_rows_are_without_padding_and_batches_as_given():
     assert [len(row["input_ids"]) for row in rows] == [9, 5]
     batch = batch_of(model, rows)
     assert batch.inputs["attention_mask"].sum(1).tolist() == [9, 5]
+    bare = [
+        {"input_ids": texts(2, 9)},
+        {"input_ids": texts(1, 5)},
+    ]  # batches that come without masks
+    batch = batch_of(model, rows_of(model, bare))
+    assert batch.inputs["attention_mask"].sum(1).tolist() == [9, 9, 5]
     long = [{"input_ids": torch.zeros(1500)}] * 5
     assert [len(part) for part in parted(long)] == [2, 2, 1]
 
@@ -246,10 +253,13 @@ def test_two_processes_come_to_what_one_does():
     one = heal(alone, rows, held_out=held, **asked)
 
     def job(team):
+        AcceleratorState._reset_state(
+            reset_partial_state=True
+        )  # that of the process this one is a copy of
         model = tiny()
         found = heal(model, rows, held_out=held, **asked)
         tuned = {name: x.numpy() for name, x in weights(model).items()}
-        return team.size, found.losses, found.after.mean, tuned
+        return PartialState().num_processes, found.losses, found.after.mean, tuned
 
     for size, losses, after, theirs in forked(2, job):
         assert size == 2
