@@ -147,16 +147,15 @@ def _operated(model: Model, plan: _Plan, inplace: bool) -> Model:
     """The model that was cut, after proof."""
     target = model if inplace else _copy(model)
     channels = channels_of(model, list(plan.layers), plan.inputs)
-    if all(p.dtype in (torch.float32, torch.float64) for p in model.module.parameters()):
-        try:
-            _proved(target, plan, channels, MOST_OFF)
+    fine = all(p.dtype in (torch.float32, torch.float64) for p in model.module.parameters())
+    try:  # half precision proves nothing: a copy is held against itself in its place
+        _proved(target if fine else _copy(model, torch.float32), plan, channels, MOST_OFF)
+        if fine:
             return target
-        except _OffError as error:  # rounding, or a wrong cut: double precision tells
-            if error.far > FAR_OFF:
-                raise ModelError(str(error)) from None
-            _proved(_copy(model, torch.float64), plan, channels, MOST_OFF_DOUBLE)
-    else:  # half precision proves nothing
-        _proved(_copy(model, torch.float32), plan, channels, MOST_OFF)
+    except _OffError as error:  # rounding, or a wrong cut: double precision tells
+        if error.far > FAR_OFF:
+            raise ModelError(str(error)) from None
+        _proved(_copy(model, torch.float64), plan, channels, MOST_OFF_DOUBLE)
     with put_back_on_error(target.module):
         _change(target, _changes(target, plan, channels))
     return target
