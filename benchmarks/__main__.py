@@ -22,6 +22,7 @@ TABLES = (
     "blocks",
     "window",
     "startup",
+    "cutting",
 )
 MARK = "<!-- tables: written by python benchmarks -->\n"
 
