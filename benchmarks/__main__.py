@@ -24,6 +24,7 @@ TABLES = (
     "startup",
     "halved",
     "healing",
+    "cutting",
 )
 MARK = "<!-- tables: written by python benchmarks -->\n"
 

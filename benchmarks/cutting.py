@@ -34,7 +34,7 @@ from headwise.cut.learning.learning import learn_gates
 from headwise.cut.losses import blocks, losses_of
 from headwise.cut.pruning.jointly import Pairs, pairs_of
 from headwise.cut.pruning.planning import scores_of
-from headwise.cut.pruning.recipe import STEPS, Recipe, cut_on_texts, new_outputs
+from headwise.cut.pruning.recipe import Recipe, cut_on_texts, new_outputs
 from headwise.cut.pruning.surgery import cut_heads
 from headwise.cut.ranking.importance import importance
 from headwise.hub.load import Model, load
@@ -43,6 +43,7 @@ from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import batches_in
 
 HEADS = 270
+AGAIN = 2  # more rankings between the first share and the second
 ROWS = 4  # blocks in a batch
 
 
@@ -148,14 +149,14 @@ def single(refit: bool) -> Callable[[Case, int], Found]:
 
 
 def stepwise(refit: bool) -> Callable[[Case, int], Found]:
-    """The first share in one step, ranked again for the second, in as many steps as `prune` takes in all."""
+    """The first share in one step, ranked again for the second, in `AGAIN` steps more."""
 
     def run(case: Case, seed: int) -> Found:
         first, last = SHARES
         model = without(case, first, refit)
         yield first, case.rise(model)
         keep = (HEADS - last) / (HEADS - first)
-        recipe = Recipe(keep, refit=refit, steps=STEPS - 1, seed=seed)
+        recipe = Recipe(keep, refit=refit, steps=AGAIN, seed=seed)
         cut_on_texts(model, case.batches(), recipe)
         yield last, case.rise(model)
 

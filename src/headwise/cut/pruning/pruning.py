@@ -63,9 +63,9 @@ def prune(
     bias of W_O, or W_O is refitted. A KV head goes with the last query head that reads it; a layer without heads
     adds its bias alone. Positions, head_dim and the scale of the scores stay; heads keep the ids they had.
 
-    Given texts and keep alone, heads are ranked by what they cost together, in steps, each on what the last one
-    left: of what was tried on SmolLM2 this lost least (benchmarks/cutting.py). Ctrl-C ends it after the last whole
-    step. `path_of` tells how a model was cut.
+    Given texts and keep alone, heads are ranked by what they cost together: of what was tried on SmolLM2 this lost
+    least (benchmarks/cutting.py). With steps, what is left is ranked again after each; Ctrl-C ends the cut after the
+    last whole step. `path_of` tells how a model was cut.
 
     Args:
         model: from `load`.
@@ -82,7 +82,7 @@ def prune(
         refit: refit W_O on the texts by ridge regression, so that the heads that stay give back what they can tell
             of those that are cut; folds the means too.
         method: what ranks on texts: "joint", what heads cost together; or a method of `importance`. None = "joint".
-        steps: rank, cut some, rank again, so many times. None = 3 on texts by "joint", else 1.
+        steps: rank, cut some, rank again, so many times. None = 1.
         loss: a function of the model's output and inputs that ranks; None = of the next token.
         seed: of the labels that "joint" draws from the model.
         inplace: change the model given; else a copy is cut.
@@ -105,7 +105,7 @@ def prune(
         assert texts is not None
         share = check_keep(keep, budget, unit)
         scoring = None if method is None or method == "joint" else _by(method, loss)
-        count = (STEPS if scoring is None else 1) if steps is None else steps
+        count = STEPS if steps is None else steps
         recipe = Recipe(share, unit, budget, given_back, refit, count, seed=seed)
         target = model if inplace else _copied(model)
         shown = progress or lines("prune", quiet=quiet)
