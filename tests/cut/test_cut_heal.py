@@ -234,10 +234,10 @@ def test_rows_are_without_padding_and_batches_as_given():
     assert [len(row["input_ids"]) for row in rows] == [9, 5]
     batch = batch_of(model, rows)
     assert batch.inputs["attention_mask"].sum(1).tolist() == [9, 5]
-    bare = [
-        {"input_ids": texts(2, 9)},
-        {"input_ids": texts(1, 5)},
-    ]  # batches that come without masks
+    bare = [  # batches that come without masks
+        {"input_ids": texts(2, 9), "position_ids": torch.arange(9).expand(2, 9)},
+        {"input_ids": texts(1, 5), "position_ids": torch.arange(5)[None]},
+    ]
     batch = batch_of(model, rows_of(model, bare))
     assert batch.inputs["attention_mask"].sum(1).tolist() == [9, 9, 5]
     long = [{"input_ids": torch.zeros(1500)}] * 5
@@ -247,8 +247,8 @@ def test_rows_are_without_padding_and_batches_as_given():
 def test_two_processes_come_to_what_one_does():
     """Rows of unequal lengths, and a last step of an odd number of them."""
     rows = [torch.arange(n) % 40 for n in (5, 9, 13, 7, 11)]
-    held = texts(5, seed=1)
-    asked = {**SLOW, "batch": 3, "parts": "all"}
+    held = texts(70, 64, seed=1)  # more than one pass of them
+    asked = {**SLOW, "batch": 3, "every": 6}
     alone = tiny()
     one = heal(alone, rows, held_out=held, **asked)
 

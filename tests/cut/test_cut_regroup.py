@@ -12,7 +12,7 @@ from headwise.cut.census import census
 from headwise.cut.pruning.record import cut_of
 from headwise.cut.regrouping.aligning import shared_map, shared_pairs
 from headwise.cut.regrouping.maps import maps_of
-from headwise.cut.regrouping.moments import gathered
+from headwise.cut.regrouping.moments import gathered, made_up
 from headwise.cut.regrouping.regrouping import regroup
 from headwise.hub.kept import kept_of
 from headwise.names import ConfigError, LayerId, ModelError
@@ -188,6 +188,16 @@ def test_moments_are_of_what_each_map_reads():
     assert_close(found.keys[:-1, :-1], rows.T @ rows / 14, atol=2e-2, rtol=1e-2)
     assert_close(found.keys[-1, :-1], rows.mean(0), atol=1e-5, rtol=1e-4)
     assert_close(found.queries[-1, :-1], seen["q"].flatten(0, 1).mean(0), atol=1e-5, rtol=1e-4)
+
+
+def test_without_texts_ids_are_drawn():
+    """Enough to show every direction, the same for one seed; of both texts of an encoder-decoder."""
+    given = made_up(made(), 0)
+    assert given["input_ids"].shape == (8, 64)
+    assert 80 < len(given["input_ids"].unique()) <= 90
+    assert torch.equal(given["input_ids"], made_up(made(), 0)["input_ids"])
+    assert not torch.equal(given["input_ids"], made_up(made(), 1)["input_ids"])
+    assert set(made_up(made(EncoderDecoder), 0)) == {"input_ids", "decoder_input_ids"}
 
 
 def test_the_record_says_what_became_of_the_tensors():
