@@ -186,7 +186,7 @@ def new_bias(
         )
     old = model.get_submodule(name.rpartition(".")[0])._parameters.get("bias")
     if old is None:
-        return added.to(weight)
+        return added.to(weight, copy=True)
     return (old.detach().double() + added.to(old.device).double()).to(old.dtype)
 
 

@@ -17,6 +17,9 @@ from torch import Tensor, nn
 __all__ = ["Nothing", "count_alone"]
 
 
+_OTHERS = "_headwise_others"
+
+
 class Nothing(nn.Module):
     """What is left of a linear map that gives, or reads, no head: zeros, or its bias alone.
 
@@ -56,18 +59,27 @@ def count_alone(module: nn.Module) -> None:
 
 
 def _widen(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """The one number of each position as all the zeros it stands for."""
+    """The one number of each position as all the zeros it stands for.
+
+    An encoder-decoder's cache has a place for self- and one for cross-attention: what this layer leaves as it is
+    belongs to the other.
+    """
+    mine: list[Any] = []
     for layer in _held(module, args, kwargs):
         layer.keys, layer.values = (
             x.expand(*x.shape[:-1], width)
             for x, width in zip((layer.keys, layer.values), layer.headwise_widths, strict=True)
         )
         del layer.headwise_widths
+        mine.append(layer)
+    others = [layer for layer in _held(module, args, kwargs, wide=True) if layer not in mine]
+    module.__dict__[_OTHERS] = [layer.keys for layer in others]
 
 
 def _narrow(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _: Any) -> None:
+    others = module.__dict__.pop(_OTHERS, [])
     for layer in _held(module, args, kwargs, wide=True):
-        if layer.keys.numel():
+        if layer.keys.numel() and not any(layer.keys is keys for keys in others):
             layer.headwise_widths = (layer.keys.shape[-1], layer.values.shape[-1])
             layer.keys, layer.values = (x[..., :1].clone() for x in (layer.keys, layer.values))
 
