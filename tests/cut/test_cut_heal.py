@@ -74,7 +74,7 @@ def test_steps_are_adamw_on_the_mean_loss_of_their_rows(clip):
         for group in adam.param_groups:
             group["lr"] = rate
         adam.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert found.losses == pytest.approx(losses, abs=1e-5)
     for name, x in weights(other).items():
         assert_close(weights(model)[name], x, atol=1e-5, rtol=1e-5)
@@ -251,6 +251,7 @@ def test_two_processes_come_to_what_one_does():
     asked = {**SLOW, "batch": 3, "every": 6}
     alone = tiny()
     one = heal(alone, rows, held_out=held, **asked)
+    assert one.after.mean == pytest.approx(hw.loss(alone, held).mean, abs=1e-6)
 
     def job(team):
         AcceleratorState._reset_state(
