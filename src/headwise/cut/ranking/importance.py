@@ -137,6 +137,7 @@ def _measure(
     if method.score is None:
         leaving = LeavingOut(model, heads, loss=loss, means=means, reached=tell.within)
         return leaving, lambda: {"computed": leaving.computed}
+    per = "token" if method.by_token else per
     return _OfGradients(model, method.score, means, loss, per, dropout), dict
 
 

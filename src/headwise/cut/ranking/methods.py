@@ -7,11 +7,16 @@ in all rows and g the gate of a head (1 = the head as it is, 0 = zero, or its me
     fisher   sum_r (dL_r/dg)^2 / N           the empirical Fisher information of the gate (Theis et al. 2018)
     taylor   sum_r -dL_r/dg / N              what the loss rises by to first order when the head goes (Molchanov
                                              et al. 2017, with its sign)
-    taylor2  taylor + fisher / 2             to second order, with the diagonal of the empirical Fisher for the
-                                             Hessian (LeCun et al. 1990, Theis et al. 2018)
+    taylor2  taylor + fisher / 2             to second order (LeCun et al. 1990), with the diagonal of the empirical
+                                             Fisher per token for the Hessian
 
 and exactly, by running the model without the head, sum_r (L_r(g = 0) - L_r(g = 1)) / N. Per token the gates of a
 row are one for each query, and |.| and (.)^2 are taken of each of them.
+
+taylor2 takes its squares per token in either case: the losses of a row's tokens are those of as many labels, and the
+square of their sum would count what they have in common as often as there are tokens. On 254 tokens of SmolLM2 it
+correlates with leave-one-out by .90 (Spearman; mean error .006 nats), taylor by .80 (.011), with squares of rows by
+.65 (.011).
 """
 
 from __future__ import annotations
@@ -54,12 +59,14 @@ class Method:
         mean: whether a head's mean output stands in for it, and not zero.
         score: of gradients; None = measured exactly.
         says: what the numbers are.
+        by_token: whether it needs the gradients of tokens whatever was asked.
     """
 
     name: str
     mean: bool
     score: Score | None
     says: str
+    by_token: bool = False
 
 
 def _gate(g: Tensor) -> Tensor:
@@ -87,7 +94,7 @@ _OF_GRADIENTS: Mapping[str, tuple[Score, str]] = {
     "taylor": (_taylor, "rise of the loss to first order when {} stands in for the head"),
     "taylor2": (
         _taylor2,
-        "rise of the loss to second order, by the empirical Fisher, when {} stands in for the head",
+        "rise of the loss to second order, by the Fisher per token, when {} stands in for the head",
     ),
 }
 
@@ -98,7 +105,8 @@ def _methods() -> dict[str, Method]:
     found: dict[str, Method] = {}
     for mean, before, stands in ((False, "", "zero"), (True, "mean-", "its mean output")):
         for name, (score, says) in _OF_GRADIENTS.items():
-            found[before + name] = Method(before + name, mean, score, says.format(stands))
+            by_token = name == "taylor2"
+            found[before + name] = Method(before + name, mean, score, says.format(stands), by_token)
     found["leave-one-out"] = Method("leave-one-out", False, None, _EXACT.format("zero"))
     found["mean-ablation"] = Method("mean-ablation", True, None, _EXACT.format("its mean output"))
     return found

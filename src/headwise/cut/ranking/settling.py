@@ -93,7 +93,8 @@ def settles(stability: float, texts: int) -> float:
     """How many texts it takes until rankings of two such samples correlate by SETTLED.
 
     If halves of n / 2 texts correlate by s, samples k times as large do by k s / (1 + (k - 1) s) (Spearman 1910,
-    Brown 1910), which is solved for k.
+    Brown 1910), which is solved for k. Asked on 10, 20 and 40 rows of 128 tokens of SmolLM2 it says 50, 48 and 50
+    rows for "gate" (two samples of 40 correlate by .939), and 9, 11 and 13 for "fisher" per token (of 10: .948).
 
     Args:
         stability: rank correlation of two halves.
