@@ -64,8 +64,8 @@ def prune(
     adds its bias alone. Positions, head_dim and the scale of the scores stay; heads keep the ids they had.
 
     Given texts and keep alone, heads are ranked by what they cost together: of what was tried on SmolLM2 this lost
-    least (benchmarks/cutting.py). With steps, what is left is ranked again after each; Ctrl-C ends the cut after the
-    last whole step. `path_of` tells how a model was cut.
+    least (benchmarks/cutting.py). With steps, what is left is ranked again after each; Ctrl-C ends the cut after
+    the last whole step. `path_of` tells how a model was cut.
 
     Args:
         model: from `load`.

@@ -7,8 +7,8 @@ in all rows and g the gate of a head (1 = the head as it is, 0 = zero, or its me
     fisher   sum_r (dL_r/dg)^2 / N           the empirical Fisher information of the gate (Theis et al. 2018)
     taylor   sum_r -dL_r/dg / N              what the loss rises by to first order when the head goes (Molchanov
                                              et al. 2017, with its sign)
-    taylor2  taylor + fisher / 2             to second order (LeCun et al. 1990), with the diagonal of the empirical
-                                             Fisher per token for the Hessian
+    taylor2  taylor + fisher / 2             to second order (LeCun et al. 1990), with the diagonal of the
+                                             empirical Fisher per token for the Hessian
 
 and exactly, by running the model without the head, sum_r (L_r(g = 0) - L_r(g = 1)) / N. Per token the gates of a
 row are one for each query, and |.| and (.)^2 are taken of each of them.
