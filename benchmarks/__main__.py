@@ -25,6 +25,7 @@ TABLES = (
     "halved",
     "healing",
     "cutting",
+    "importance",
 )
 MARK = "<!-- tables: written by python benchmarks -->\n"
 

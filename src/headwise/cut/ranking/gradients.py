@@ -24,7 +24,7 @@ from headwise.cut.ablating.standing_in import StandIn, constant
 from headwise.cut.census import Run, census
 from headwise.cut.losses import LossFunction, losses_of
 from headwise.hub.load import Model
-from headwise.hub.shards import local_gate
+from headwise.hub.shards import Shard, local_gate, shard_of
 from headwise.names import ConfigError, LayerId, ModelError, ShapeError
 from headwise.see.texts.batches import Batch
 
@@ -113,10 +113,10 @@ def gradients_of(
             )
         found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     rows = len(losses.counts)
-    held = {
-        id: _by_row(torch.zeros_like(leaf) if grad is None else grad, rows, id)
-        for (id, leaf), grad in zip(leaves.items(), found, strict=True)
-    }
+    held = {}
+    for (id, leaf), grad in zip(leaves.items(), found, strict=True):
+        every = gates.of_all(id, torch.zeros_like(leaf) if grad is None else grad)
+        held[id] = _by_row(every, rows, id)
     if per == "row":
         held = {id: x.squeeze(-1) for id, x in held.items()}
     return Gradients(batch, losses.of_rows.detach(), losses.counts, held)
@@ -151,6 +151,7 @@ class _Gates:
 
     def __init__(self, means: Means | None, per: Per) -> None:
         self.leaves: dict[LayerId, Tensor] = {}
+        self._shards: dict[LayerId, Shard] = {}
         self._means, self._per = means, per
 
     def edit(self, run: Run) -> Edit:
@@ -162,9 +163,20 @@ class _Gates:
                 queries = z.shape[2] if self._per == "token" else 1
                 leaf = torch.ones(z.shape[0], len(run.heads), queries, device=z.device)
                 self.leaves[run.id] = leaf.requires_grad_()
+                shard = shard_of(run.layer.module, z.shape[1])
+                if shard is not None:
+                    self._shards[run.id] = shard
             return between(run.layer.module, scores, v, z, self.leaves[run.id], stand_in)
 
         return edit
+
+    def of_all(self, id: LayerId, grad: Tensor) -> Tensor:
+        """The gradients of a layer's heads in all processes that share them, of which each has its own."""
+        shard = self._shards.get(id)
+        if shard is None:
+            return grad
+        own = shard.global_heads(grad.shape[1] // shard.size)
+        return shard.gather(grad[:, own.start : own.stop])
 
 
 def between(
