@@ -90,7 +90,8 @@ class Census:
         return tuple(run for run in self.runs if run.layer.module is module)
 
 
-_KNOWN: WeakKeyDictionary[Model, Census] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Model, tuple[int, Census]] = WeakKeyDictionary()
+"""By model, of which modules its census was taken, and what it is."""
 
 
 def census(model: Model, inputs: Mapping[str, Any] | None = None) -> Census:
@@ -103,9 +104,15 @@ def census(model: Model, inputs: Mapping[str, Any] | None = None) -> Census:
     Raises:
         ModelError: no attention layer ran, or nothing can be made up for this model.
     """
-    if model not in _KNOWN:
-        _KNOWN[model] = _taken(model, example(model, inputs))
-    return _KNOWN[model]
+    modules = hash(tuple(map(id, model.module.modules())))
+    known = _KNOWN.get(model)
+    if known is not None and known[0] == modules:
+        return known[1]
+    if known is not None:  # modules came or went
+        model.__dict__.pop("anatomy", None)
+    found = _taken(model, example(model, inputs))
+    _KNOWN[model] = (modules, found)
+    return found
 
 
 def forget(model: Model) -> None:

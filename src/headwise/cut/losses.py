@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.hub.load import Model
+from headwise.hub.load import Model, evaluating
 from headwise.names import ModelError, ShapeError, TextError
 from headwise.nn import Decoder, EncoderDecoder
 from headwise.see.texts.batches import Batch
@@ -32,7 +32,11 @@ __all__ = [
 ]
 
 LossFunction = Callable[[Any, Mapping[str, Any]], Tensor]
-"""loss(output, inputs): from what the model gave and was given a loss, [], [batch] or [batch, position]."""
+"""loss(output, inputs): from what the model gave and was given a loss, [], [batch] or [batch, position].
+
+`inputs` are named as transformers names them (input_ids, attention_mask, decoder_input_ids, ...). A loss [] makes
+one row of the whole batch: no standard error, and of a gradient the size of the mean, not the mean of the size.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +98,11 @@ def loss(model: Model, texts: Texts, loss: LossFunction | None = None) -> Loss:
     """
     check_model(model, "loss")
     sums, counts = [], []
-    training = model.module.training
-    model.module.eval()
-    try:
-        with torch.no_grad():
-            for batch in batches_in(model, texts, None, None, "loss"):
-                found = losses_of(model, batch, loss)
-                sums += found.of_rows.double().tolist()
-                counts += found.counts.tolist()
-    finally:
-        model.module.train(training)
+    with torch.no_grad(), evaluating(model.module):
+        for batch in batches_in(model, texts, None, None, "loss"):
+            found = losses_of(model, batch, loss)
+            sums += found.of_rows.double().tolist()
+            counts += found.counts.tolist()
     return mean_loss(sums, counts)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ from headwise.cut.ablating.standing_in import (
 from headwise.cut.census import Run, census
 from headwise.cut.selecting import Heads, selected
 from headwise.hub.load import Model
+from headwise.hub.report import say
 from headwise.names import ConfigError, HeadId, LayerId, TextError
 from headwise.see.texts.given import Texts
 from headwise.see.texts.refusing import check_model
@@ -86,7 +88,7 @@ def ablate(
         HeadError: an id that is none, or that the model does not have.
         ConfigError: another `how`.
         TextError: no texts for "mean" or "resample".
-        ModelError: at the end, if no pass ran the layers within the `with`.
+        ModelError: at the end, if no pass ran the layers within the `with`; of some that did not, stderr tells.
     """
     check_model(model, "ablate")
     check_how(how)
@@ -103,6 +105,9 @@ def ablate(
             edits[run.id] = gated(run.layer.module, torch.tensor(numbers), stands(run))
     with applied(model, edits) as fired:
         yield Ablation(tuple(id for id in found.heads if id in factors), how, factors, fired)
+    still = [str(id) for id in edits if id not in fired.times]
+    if still:
+        say(f"ablate: the layers {', '.join(still)} did not run within the `with`", quiet=False)
 
 
 def stand_ins(model: Model, how: How, texts: Texts | None, seed: int) -> _StandIns:
@@ -138,7 +143,7 @@ class _StandIns:
             return uniform
         if self.how == "mean":
             return constant(run.layer.module, self.means[run.id])
-        own = hash((self.seed, run.id.stream, run.id.layer)) % (1 << 31)
+        own = crc32(f"{self.seed} {run.id}".encode())  # the same in every process
         return resampled(run.layer.module, self.pools[run.id], own)
 
 

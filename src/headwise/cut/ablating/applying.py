@@ -38,7 +38,9 @@ def applied(model: Model, edits: Mapping[LayerId, Edit]) -> Iterator[Fired]:
     """Let edits change the head outputs of these layers in every pass of the model within the `with`.
 
     It works wherever the module is called from (its own forward, `generate`, a training step), with whatever
-    attention implementation, and within another `applied`, whose edits come first.
+    attention implementation, in every thread, and within another `applied`, whose edits come first. Gradient
+    checkpointing of transformers is off meanwhile, as a layer that runs once more in a backward pass after the
+    `with` would run without its edit; where checkpoints are a module's own, call backward within.
 
     Args:
         model: from `load`.
@@ -53,6 +55,7 @@ def applied(model: Model, edits: Mapping[LayerId, Edit]) -> Iterator[Fired]:
     fired = Fired()
     with ExitStack() as stack:
         stack.enter_context(model.open())
+        stack.enter_context(_kept_whole(model.module))
         counting = _Counting(fired)
         for module in found.begins:
             stack.callback(module.register_forward_pre_hook(counting.begin).remove)
@@ -69,6 +72,20 @@ def applied(model: Model, edits: Mapping[LayerId, Edit]) -> Iterator[Fired]:
             f"nothing was changed: no pass of {model.name} ran its layers {layers} within the `with`; call the "
             "model, model.module or a verb of headwise there"
         )
+
+
+@contextmanager
+def _kept_whole(module: nn.Module) -> Iterator[None]:
+    """Without gradient checkpointing of transformers."""
+    name = "gradient_checkpointing"
+    parts = [part for part in module.modules() if getattr(part, name, False) is True]
+    try:
+        for part in parts:
+            setattr(part, name, False)
+        yield
+    finally:
+        for part in parts:
+            setattr(part, name, True)
 
 
 class _Counting:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from headwise.cut.ablating.gates import Gates
 from headwise.cut.losses import check_predicts, next_token
-from headwise.hub.load import Model
+from headwise.hub.load import Model, evaluating
 from headwise.names import ConfigError, HeadId, ModelError
 from headwise.see.texts.batches import Batch
 
@@ -98,14 +98,14 @@ class Sets:
         Raises:
             ModelError: outputs that are no tensor.
         """
-        with torch.no_grad(), _evaluating(self.model):
+        with torch.no_grad(), evaluating(self.model.module):
             base = self.model.outputs(batch.inputs)
             others = [self._output(heads, batch) for heads in self.sets]
             return _measured(base, others, batch, self.predicts)
 
     def output(self, batch: Batch, number: int) -> tuple[Any, Any]:
         """The whole output as it is, and without the set of this number."""
-        with torch.no_grad(), _evaluating(self.model):
+        with torch.no_grad(), evaluating(self.model.module):
             return self.model.outputs(batch.inputs), self._output(self.sets[number], batch)
 
     def _output(self, heads: Sequence[HeadId], batch: Batch) -> Any:
@@ -122,7 +122,7 @@ def compared(before: Model, after: Model, batches: Iterable[Batch]) -> Iterator[
         batches: as `batches_in` gives them.
     """
     loss = predicts(before)
-    with torch.no_grad(), _evaluating(before), _evaluating(after):
+    with torch.no_grad(), evaluating(before.module), evaluating(after.module):
         for batch in batches:
             outputs = before.outputs(batch.inputs), after.outputs(batch.inputs)
             yield _measured(outputs[0], outputs[1:], batch, loss)
@@ -215,16 +215,3 @@ def _mean(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
         return float(mean), math.nan
     squares = ((sums - mean * counts) ** 2).sum()
     return float(mean), math.sqrt(squares * rows / (rows - 1)) / float(counts.sum())
-
-
-@contextmanager
-def _evaluating(model: Model) -> Iterator[None]:
-    """In eval mode for the time of the `with`; each part goes back to the mode it was in."""
-    training = [part for part in model.module.modules() if part.training]
-    for part in training:
-        part.training = False
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True

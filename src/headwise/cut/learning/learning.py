@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -15,6 +14,7 @@ from headwise.cut.ablating.standing_in import How
 from headwise.cut.learning.hard_concrete import HardConcrete
 from headwise.cut.learning.pressure import Pressure
 from headwise.cut.losses import LossFunction, losses_of
+from headwise.cut.ranking.gradients import still
 from headwise.cut.selecting import Heads
 from headwise.cut.telling import Progress, lines
 from headwise.hub.load import Model
@@ -142,7 +142,7 @@ class _Training:
         """All steps; whether Ctrl-C ended them early."""
         adam = torch.optim.Adam([self.gates.value], lr=rate)
         try:
-            with _frozen(self.model):
+            with still(self.model.module):
                 for step in range(steps):
                     progress(step, steps, self._line())
                     self._step(step, pressure, adam)
@@ -188,23 +188,6 @@ class _Training:
         if not self.losses:
             return "the first step"
         return f"loss {self.losses[-1]:.3f}, {self.opened[-1]:.0f} of {len(self.gates.heads)} gates open"
-
-
-@contextmanager
-def _frozen(model: Model) -> Iterator[None]:
-    """The model in eval mode and without gradients for its own weights, for the time of a `with`."""
-    modes = {part: part.training for part in model.module.modules()}
-    asked = [p for p in model.module.parameters() if p.requires_grad]
-    model.module.eval()
-    try:
-        for p in asked:
-            p.requires_grad_(False)
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
-        for p in asked:
-            p.requires_grad_(True)
 
 
 def _check(keep: float, steps: int, rate: float, batches: int) -> None:

@@ -15,7 +15,7 @@ from headwise.cut.pruning.outputs import NewOutput
 from headwise.cut.pruning.reshaping import new_bias, new_weight
 from headwise.hub.anatomy import is_attention
 from headwise.hub.channels import Channels
-from headwise.hub.load import Model
+from headwise.hub.load import Model, evaluating
 from headwise.names import HeadId
 
 __all__ = ["FAR_OFF", "MOST_OFF", "MOST_OFF_DOUBLE", "answers", "expected", "off"]
@@ -47,18 +47,16 @@ def expected(
 
 def answers(model: Model, inputs: Mapping[str, Any]) -> list[Tensor]:
     """All numbers that a model gives on an input, in eval mode, without gradients."""
-    training = [part for part in model.module.modules() if part.training]
-    model.module.eval()
-    try:
-        with torch.no_grad(), torch.random.fork_rng():  # models that draw (ViT-MAE) draw the same
-            torch.manual_seed(0)
-            made = model.outputs(inputs)
-            if is_attention(model.module) and isinstance(made, tuple):
-                made = made[0]  # beside it gives weights averaged over the heads there are
-            return list(_tensors(made))
-    finally:
-        for part in training:
-            part.training = True
+    with (
+        evaluating(model.module),
+        torch.no_grad(),
+        torch.random.fork_rng(),
+    ):  # models that draw draw the same
+        torch.manual_seed(0)
+        made = model.outputs(inputs)
+        if is_attention(model.module) and isinstance(made, tuple):
+            made = made[0]  # beside it gives weights averaged over the heads there are
+        return list(_tensors(made))
 
 
 def off(found: list[Tensor], wanted: list[Tensor]) -> float:

@@ -112,6 +112,11 @@ def gradients_of(
                 "must be computed from the output with torch, without detach() or no_grad()"
             )
         found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    if all(grad is None for grad in found):
+        raise ModelError(
+            f"the loss of {model.name} does not depend on its heads where they ran: no gate has a gradient; "
+            "compute it from the output of the pass itself, without checkpoints of its own"
+        )
     rows = len(losses.counts)
     held = {}
     for (id, leaf), grad in zip(leaves.items(), found, strict=True):

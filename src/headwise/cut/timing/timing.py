@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +18,7 @@ from headwise.cut.timing.driving import Drive, cache_bytes, drive_of
 from headwise.cut.timing.result import Case, Phase, Timed, Timing
 from headwise.cut.timing.rounds import interleaved
 from headwise.cut.timing.spread import spread
-from headwise.hub.load import Model
+from headwise.hub.load import Model, evaluating
 from headwise.names import ConfigError, ModelError
 from headwise.see.texts.refusing import check_model
 
@@ -214,11 +214,7 @@ def _threads(threads: int | None) -> Iterator[None]:
 @contextmanager
 def _evaluating(models: Sequence[Model]) -> Iterator[None]:
     """In eval mode for the time of the `with`."""
-    training = [part for model in models for part in model.module.modules() if part.training]
-    for part in training:
-        part.training = False
-    try:
+    with ExitStack() as stack:
+        for model in models:
+            stack.enter_context(evaluating(model.module))
         yield
-    finally:
-        for part in training:
-            part.training = True
