@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headwise.cut.saving.onnx import export_onnx as export_onnx
     from headwise.cut.saving.saving import save as save
     from headwise.cut.timing.timing import timing as timing
+    from headwise.hub.generating import generate as generate
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
@@ -77,6 +78,7 @@ _HOMES = {
     "examples": "headwise.see.roles.examples",
     "export_onnx": "headwise.cut.saving.onnx",
     "fires": "headwise.see.neurons.firing",
+    "generate": "headwise.hub.generating",
     "heal": "headwise.cut.healing.healing",
     "importance": "headwise.cut.ranking.importance",
     "learn_gates": "headwise.cut.learning.learning",
@@ -121,6 +123,7 @@ __all__ = [
     "examples",
     "export_onnx",
     "fires",
+    "generate",
     "heal",
     "importance",
     "learn_gates",

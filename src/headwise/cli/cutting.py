@@ -153,11 +153,16 @@ def check_texts(reading: Reading, *several: tuple[Path, ...]) -> None:
             reading.corpora(files)
 
 
-def check_saved(folder: Path | None) -> None:
-    """Refuse a folder that cannot be written before a model is loaded.
+def check_saved(folder: Path | None, model: str) -> None:
+    """Refuse a folder that cannot be written, or that the model is read from, before it is loaded.
 
     Raises:
         OutputError: it cannot, and why.
     """
-    if folder is not None:
-        check_folder(folder, "the model")
+    if folder is None:
+        return
+    if Path(model).is_dir() and Path(model).resolve() == folder.resolve():
+        raise OutputError(
+            f"the model cannot be written to {folder}: it is read from there; choose another path"
+        )
+    check_folder(folder, "the model")

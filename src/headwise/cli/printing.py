@@ -67,4 +67,7 @@ def stacks_of(profile: xr.Dataset) -> list[Stack]:
     for layer, groups in zip(profile["layer"].values, profile["kv_group"].values, strict=True):
         stream = str(layer).rpartition(".")[0]
         rows.setdefault(stream, []).append([int(group) for group in groups if group >= 0])
-    return [Stack(s, len(r), len(r[0]), len(set(r[0]))) for s, r in rows.items()]
+    return [
+        Stack.of(stream, [len(heads) for heads in layers], [len(set(heads)) for heads in layers])
+        for stream, layers in rows.items()
+    ]

@@ -39,12 +39,20 @@ _LEAST = 0.005
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack of attention layers; `stream` is "" where a model has one stack."""
+    """One stack of attention layers; `stream` is "" where a model has one stack.
+
+    Of a pruned model the heads are the fewest and the most that a layer has.
+    """
 
     stream: str
     num_layers: int
-    num_heads: int
-    num_kv_heads: int
+    num_heads: int | tuple[int, int]
+    num_kv_heads: int | tuple[int, int]
+
+    @classmethod
+    def of(cls, stream: str, heads: Sequence[int], kv_heads: Sequence[int]) -> Stack:
+        """The stack of layers of so many heads and KV heads each."""
+        return cls(stream, len(heads), (min(heads), max(heads)), (min(kv_heads), max(kv_heads)))
 
 
 @dataclass(frozen=True)
@@ -184,7 +192,13 @@ def _bar(weight: float, size: int, colour: bool) -> Text:
 
 def stack_words(stack: Stack) -> str:
     """Its name, layers x heads, and KV heads where they are fewer."""
-    words = f"{stack.num_layers} layers x {stack.num_heads} heads"
-    if stack.num_kv_heads != stack.num_heads:
-        words += f" ({stack.num_kv_heads} KV heads)"
+    heads, kv_heads = _from_to(stack.num_heads), _from_to(stack.num_kv_heads)
+    words = f"{stack.num_layers} layers x {heads} heads"
+    if kv_heads != heads:
+        words += f" ({kv_heads} KV heads)"
     return f"{stack.stream} {words}" if stack.stream else words
+
+
+def _from_to(number: int | tuple[int, int]) -> str:
+    least, most = (number, number) if isinstance(number, int) else number
+    return str(least) if least == most else f"{least} to {most}"

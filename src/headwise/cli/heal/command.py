@@ -117,7 +117,7 @@ def heal(
         )
     pictures = checked_pictures(png, svg)
     check_json(json_)
-    check_saved(out)
+    check_saved(out, model)
     if json_ is None:
         check_out(None, (), "the table")
     check_texts(reading, files, held_out)

@@ -147,7 +147,7 @@ def _map(
     layer = record.layer_of(id)
     summary = next(s for s in summaries if s.id == id)
     title = f"{id}" if view.norms else f"{id}  {summary.does} {summary.mass:.2f}"
-    if layer.num_kv_heads != layer.num_heads:
+    if len(set(layer.naming.kv)) != layer.num_heads:
         title += f"  (KV group {layer.kv_group(id.head)})"
     if view.norms:
         title += "  norm-based" if layer.lengths is not None else f"  no norms: {layer.no_lengths}"
@@ -241,7 +241,9 @@ def _stacks(record: Record) -> list[Stack]:
     stacks = []
     for stream in streams:
         layers = [layer for id, layer in record.layers.items() if id.stream == stream]
-        stacks.append(Stack(stream, len(layers), layers[0].num_heads, layers[0].num_kv_heads))
+        names = [layer.naming for layer in layers]
+        kv_heads = [len(set(name.kv)) for name in names]
+        stacks.append(Stack.of(stream, [len(name.heads) for name in names], kv_heads))
     return stacks
 
 

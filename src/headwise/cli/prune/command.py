@@ -146,7 +146,7 @@ def prune(
         )
     pictures = checked_pictures(png, svg)
     check_json(json_)
-    check_saved(out)
+    check_saved(out, model)
     if json_ is None:
         check_out(None, (), "the table")
     check_texts(reading, files, held_out)

@@ -85,7 +85,7 @@ def regroup(
     headwise regroup smollm2 --kv-heads 1 --how mean --held-out other.txt
     """
     check_json(json_)
-    check_saved(out)
+    check_saved(out, model)
     if json_ is None:
         check_out(None, (), "the table")
     check_texts(reading, files, held_out)
