@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,34 @@ def test_what_would_be_lost_is_named(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"it holds a, b, notes\.txt and 1 more, which would be"):
         hw.save(model(2), folder)
     assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["optimizer.bin", "training_args.bin", "adapter_model.safetensors", "sae_layer3.safetensors"],
+)
+def test_weights_that_are_not_the_models_are_not_lost(name: str, tmp_path: Path) -> None:
+    hw.save(model(1), tmp_path / "m")
+    (tmp_path / "m" / name).write_bytes(b"mine")
+    before = everything(tmp_path)
+    with pytest.raises(OutputError, match=f"it holds {name}, which would be lost"):
+        hw.save(model(2), tmp_path / "m")
+    assert everything(tmp_path) == before
+
+
+def test_an_old_index_names_what_goes_but_no_notes(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    hw.save(model(1), folder)
+    shards = {"a": "part[1].bin", "b": "tokenizer.model", "c": "notes.txt", "d": 3}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": shards}))
+    for name in ("part[1].bin", "tokenizer.model", "generation_config.json"):
+        (folder / name).write_text("old")
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"it holds notes\.txt, which would"):
+        hw.save(model(2), folder)
+    (folder / "notes.txt").unlink()
+    hw.save(model(2), folder)
+    assert sorted(everything(folder)) == ["config.json", "model.safetensors"]
 
 
 def test_a_folder_of_another_kind_is_left_alone(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,18 @@ from headwise.see.texts.refusing import check_model
 
 __all__ = ["Saved", "save"]
 
-_WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json")
-"""What an old checkpoint may hold that the new one does not."""
+_WEIGHTS = (
+    *("model.safetensors", "model-[0-9]*-of-[0-9]*.safetensors", "model.safetensors.index.json"),
+    *("pytorch_model.bin", "pytorch_model-[0-9]*-of-[0-9]*.bin", "pytorch_model.bin.index.json"),
+)
+"""How transformers calls the weights of a model; others (of adapters, optimizers) are not the model's."""
+
+_TEXT = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
+    *("tokenizer.model", "chat_template.jinja", "generation_config.json"),
+)
+"""How transformers calls the files of a tokenizer, and how a model generates."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,8 @@ def save(model: Model, folder: str | Path, *, max_shard_size: int | str = "5GB")
     Args:
         model: from `load`.
         folder: where it goes; made where it is not there. An old checkpoint is replaced when all is written, and
-            stays as it was where that fails; a folder that holds anything else is left alone.
+            stays as it was where that fails; a folder that holds anything else (notes, an optimizer's state, an
+            adapter) is left alone.
         max_shard_size: of a file of weights, in bytes or as transformers writes it ("5GB").
 
     Raises:
@@ -65,7 +77,7 @@ def save(model: Model, folder: str | Path, *, max_shard_size: int | str = "5GB")
     folder = Path(folder).expanduser()
     _check_place(folder)
     stated = _stated(model)
-    with replacing_folder(folder, "the model", _WEIGHTS) as place, _disk_errors():
+    with replacing_folder(folder, "the model", _old(folder)) as place, _disk_errors():
         write_beside(model, place)
         stated.form.write(place, stated.weights, max_shard_size)
         if stated.cut is not None:
@@ -98,6 +110,16 @@ def _stated(model: Model) -> _Stated:
     apply_cut(built, cut)
     _check_built(built, weights, model.name)
     return _Stated(form, weights, cut, form.why or plain)
+
+
+def _old(folder: Path) -> tuple[str, ...]:
+    """Patterns of what an old checkpoint may hold that the new one does not: names of its own, or in its index."""
+    named: set[str] = set()
+    for index in folder.glob("*.index.json"):
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+            held = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+            named |= {name for name in held if name.endswith((".safetensors", ".bin"))}
+    return (*_WEIGHTS, *_TEXT, *(escape(name) for name in sorted(named)))
 
 
 def _add_field(path: Path, field: dict[str, Any]) -> None:
