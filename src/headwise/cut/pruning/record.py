@@ -117,7 +117,15 @@ def apply_cut(module: nn.Module, cut: Cut) -> None:
 def _kept(held: Mapping[str, Any]) -> Kept:
     lists = {name: tuple(map(int, held[name])) for name in ("heads", "groups", "kv_heads")}
     counts = {name: int(held[name]) for name in ("num_heads", "num_kv_heads")}
-    return Kept(**lists, **counts)  # type: ignore[arg-type]
+    kept = Kept(**lists, **counts)  # type: ignore[arg-type]
+    for ids, total in ((kept.heads, kept.num_heads), (kept.kv_heads, kept.num_kv_heads)):
+        if len({id for id in ids if 0 <= id < total}) != len(ids):
+            raise ValueError(f"the ids {list(ids)} of {total} heads")
+    if len(kept.groups) != len(kept.kv_heads) or min(kept.groups, default=1) < 1:
+        raise ValueError(f"groups {list(kept.groups)} of {len(kept.kv_heads)} KV heads")
+    if sum(kept.groups) != len(kept.heads):
+        raise ValueError(f"groups {list(kept.groups)} of {len(kept.heads)} heads")
+    return kept
 
 
 def _part(module: nn.Module, path: str) -> nn.Module:

@@ -118,7 +118,7 @@ def _old(folder: Path) -> tuple[str, ...]:
     for index in folder.glob("*.index.json"):
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             held = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-            named |= {name for name in held if name.endswith((".safetensors", ".bin"))}
+            named |= {x for x in map(str, held) if x.endswith((".safetensors", ".bin"))}
     return (*_WEIGHTS, *_TEXT, *(escape(name) for name in sorted(named)))
 
 
