@@ -26,6 +26,7 @@ TABLES = (
     "healing",
     "cutting",
     "importance",
+    "importance",
 )
 MARK = "<!-- tables: written by python benchmarks -->\n"
 
