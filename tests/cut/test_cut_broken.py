@@ -1,13 +1,22 @@
-"""What was cut of a model, read from a file that somebody changed."""
+"""What goes wrong around a cut: a record somebody changed, scores of another model, an ablation in force."""
 
 from __future__ import annotations
 
 import copy
+import sys
+from pathlib import Path
 
 import pytest
+import torch
 
+import headwise as hw
 from headwise.cut.pruning.record import Cut
-from headwise.names import ConfigError
+from headwise.names import ConfigError, HeadError, ModelError
+
+sys.path.append(str(Path(__file__).parents[1] / "hub"))
+from tiny_models import build
+
+IDS = torch.arange(1, 19).view(2, 9)
 
 KEPT = {"heads": [0, 2, 3], "groups": [1, 2], "kv_heads": [0, 1], "num_heads": 4, "num_kv_heads": 2}
 
@@ -31,3 +40,35 @@ def test_heads_that_cannot_be_are_refused(change: dict[str, object]) -> None:
     held["kept"]["attention"] |= change
     with pytest.raises(ConfigError, match=r"cannot be read .*save it anew"):
         Cut.from_dict(held)
+
+
+def test_scores_of_another_model_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    model = hw.load(build("llama"))
+    scores = hw.importance(model, IDS, quiet=True)
+    hw.prune(model, scores=scores, keep=0.5)
+    assert capsys.readouterr().err == ""
+    scores.attrs["model"] = "tiny-llama"
+    hw.prune(model, scores=scores, keep=0.5)
+    assert "the scores are of tiny-llama" in capsys.readouterr().err
+
+
+def test_what_stands_in_the_way_of_a_cut_is_said() -> None:
+    model = hw.load(build("llama"))
+    with hw.ablate(model, "0.0"), torch.no_grad():
+        model.module(input_ids=IDS)
+        with pytest.raises(ModelError, match="heads of it are ablated; leave the `with` first"):
+            hw.prune(model, "0.1")
+    with pytest.raises(HeadError, match=r"one module that runs 3 times.* name it as \*\.2"):
+        hw.prune(hw.load(build("albert")), "1.2")
+    empty = hw.prune(model, "*")
+    with pytest.raises(ModelError, match="has no head left: all were cut"):
+        hw.look(empty, {"input_ids": IDS})
+
+
+def test_an_uneven_cut_runs_flex_attention() -> None:
+    pruned = hw.prune(hw.load(build("llama")), "0.1 1.0 1.1")
+    with torch.no_grad():
+        wanted = pruned.module(input_ids=IDS).logits
+        pruned.module.set_attn_implementation("flex_attention")
+        came = pruned.module(input_ids=IDS).logits
+    torch.testing.assert_close(came, wanted, atol=1e-4, rtol=1e-4)

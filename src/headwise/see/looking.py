@@ -15,7 +15,7 @@ from headwise.core.recognise import recognise
 from headwise.core.scores import Scores
 from headwise.core.taps import Tap, tapped
 from headwise.hub.anatomy import Layer
-from headwise.hub.kept import naming_of
+from headwise.hub.kept import heads_left, naming_of
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch, watching
 from headwise.hub.shards import Shard, shard_of, whole
@@ -190,6 +190,8 @@ def refuse_split(id: LayerId, scores: Scores, batch: Batch) -> None:
 
 def refuse_silence(model: Model, runs: int) -> None:
     """Raise ModelError where no attention layer ran."""
+    if not runs and not any(heads_left(layer.module) for layer in model.anatomy.layers):
+        raise ModelError(f"{model.name} has no head left: all were cut")
     if not runs:
         raise ModelError(
             f"no head of {model.name} fired: its attention layers ({len(model.anatomy.layers)} found) "

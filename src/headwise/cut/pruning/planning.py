@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import xarray as xr
@@ -14,6 +15,7 @@ from headwise.cut.pruning.record import cut_of
 from headwise.cut.pruning.sizes import Sizes, Sizing
 from headwise.cut.pruning.units import Unit, check_unit, units_of
 from headwise.hub.load import Model
+from headwise.hub.report import say
 from headwise.names import ConfigError, HeadError, HeadId
 
 __all__ = ["Budget", "Order", "Scores", "check_keep", "scores_of", "to_cut"]
@@ -141,6 +143,9 @@ def scores_of(model: Model, scores: Scores) -> dict[HeadId, float]:
         ConfigError: scores of another form, of another model, or with no number for a head.
     """
     given = _by_id(scores)
+    named = scores.attrs.get("model") if isinstance(scores, xr.Dataset) else None
+    if named is not None and Path(str(named)).name != Path(model.name).name:
+        say(f"prune: the scores are of {named}, and {model.name} is cut by them", quiet=False)
     heads = census(model).heads
     other = [id for id, value in given.items() if id not in set(heads) and not math.isnan(value)]
     if other and cut_of(model.module) is None:

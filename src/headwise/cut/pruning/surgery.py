@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from headwise.core.taps import tap_of
 from headwise.cut.census import Census, census, forget
 from headwise.cut.example import example
 from headwise.cut.pruning.outputs import NewOutput
@@ -81,7 +82,9 @@ def refuse_uncuttable(model: Model) -> None:
     """
     module = model.module
     why = None
-    if is_split(module):
+    if any(tap_of(part) is not None for part in module.modules()):
+        why = "heads of it are ablated; leave the `with` first"
+    elif is_split(module):
         why = "it is split over processes; load it whole"
     elif any(p.is_meta for p in module.parameters()):
         why = "some of its weights are kept elsewhere between uses; load it without a device_map"

@@ -52,7 +52,12 @@ def check_whole(model: Model, heads: tuple[HeadId, ...], unit: Unit) -> None:
         missing = [id for id in own if id not in named]
         if missing and len(missing) < len(own):
             some = ", ".join(map(str, missing[:4])) + (", ..." if len(missing) > 4 else "")
-            wanted = {"group": "KV groups", "layer": "layers", "head": "heads of shared layers"}
+            wanted = {"group": "KV groups", "layer": "layers"}
+            if unit == "head":
+                raise HeadError(
+                    f"the layers {own[0].layer_id} to {own[-1].layer_id} are one module that runs {len(own)} "
+                    f"times, so a head can only be cut in all of them; name it as *.{own[0].head}"
+                )
             raise HeadError(
                 f"only whole {wanted[unit]} are cut here, and of {own[0]} to {own[-1]} are missing: {some}; "
                 'name these too, or use unit="head"'

@@ -125,7 +125,7 @@ def _pruned(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    attention_mask: Any,
     **kwargs: Any,
 ) -> tuple[Tensor, Any]:
     """The function transformers calls: [batch, head, query, head_dim] in, [batch, query, head, dim] out."""
@@ -143,8 +143,19 @@ def _pruned(
     return _beneath(module)(module, query, key, value, mask, **kwargs)
 
 
-def _of_kept(x: Tensor | None, axis: int, kept: Kept) -> Tensor | None:
-    """Of what still has all heads along an axis, those that are kept."""
+def _of_kept(x: Any, axis: int, kept: Kept) -> Any:
+    """Of what still has all heads along an axis, those that are kept.
+
+    Raises:
+        ModelError: a mask of flex attention that is another for each head.
+    """
+    if x is not None and not isinstance(x, Tensor):
+        if x.shape[axis] != 1:
+            raise ModelError(
+                "a pruned layer cannot pick its heads of a mask of flex attention that differs by head; run the "
+                'model with set_attn_implementation("sdpa")'
+            )
+        return x
     if x is None or x.dim() <= axis or x.shape[axis] != kept.num_heads:
         return x
     if len(kept.heads) == kept.num_heads:
