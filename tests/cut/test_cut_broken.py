@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -72,3 +74,26 @@ def test_an_uneven_cut_runs_flex_attention() -> None:
         pruned.module.set_attn_implementation("flex_attention")
         came = pruned.module(input_ids=IDS).logits
     torch.testing.assert_close(came, wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_a_layer_without_heads_keeps_its_place_among_weights() -> None:
+    pruned = hw.prune(hw.load(build("llama", "eager")), "0.*")
+    with torch.no_grad():
+        weights = pruned.module(input_ids=IDS, output_attentions=True).attentions
+    assert [w.shape[1] for w in weights] == [0, 6]
+
+
+def test_an_uneven_model_that_was_pickled_runs_in_a_new_process(tmp_path: Path) -> None:
+    pruned = hw.prune(hw.load(build("llama")), "0.1 1.0 1.1")
+    torch.save(pruned.module, tmp_path / "p.pt")
+    with torch.no_grad():
+        wanted = float(pruned.module(input_ids=IDS).logits.double().sum())
+    code = (
+        "import sys, torch; m = torch.load(sys.argv[1], weights_only=False)\n"
+        "ids = torch.arange(1, 19).view(2, 9)\n"
+        "print(float(m(input_ids=ids).logits.double().sum()))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code, str(tmp_path / "p.pt")]
+    told = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert float(told.stdout) == pytest.approx(wanted, abs=1e-3)

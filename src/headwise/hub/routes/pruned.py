@@ -38,6 +38,7 @@ EMPTY_WIDTH = "width"
 """The number of a map that holds no weights any more: how many channels it gives all the same."""
 
 _SHARED = "_headwise_shared_config"
+_KNOWN = "_headwise_known"
 
 _SIZES = {"in_features": 1, "out_features": 0, "nx": 0, "nf": 1}
 """Numbers of a linear module, and the axis of its weight that they are the size of."""
@@ -106,12 +107,24 @@ def has_own_config(module: nn.Module) -> bool:
     return _SHARED in module.__dict__
 
 
-def _install(module: nn.Module) -> None:
+class _Known:
+    """A mark on a layer: where it is unpickled, transformers gets to know its function."""
+
+    def __reduce__(self) -> tuple[Callable[[], _Known], tuple[()]]:
+        return _make_known, ()
+
+
+def _make_known() -> _Known:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
     AttentionInterface.register(NAME, _pruned)
     AttentionMaskInterface.register(NAME, sdpa_mask)
+    return _Known()
+
+
+def _install(module: nn.Module) -> None:
+    module.__dict__[_KNOWN] = _make_known()
     if has_own_config(module):
         return
     module.__dict__[_SHARED] = module.config
@@ -132,7 +145,8 @@ def _pruned(
     kept = kept_of(module)
     assert kept is not None
     if not kept.heads:
-        return none_like(value, query.shape[2]), None
+        batch, _, queries, _ = query.shape
+        return none_like(value, queries), query.new_zeros(batch, 0, queries, key.shape[2])
     if not kept.even:
         each = [kv_head for kv_head, heads in enumerate(kept.groups) for _ in range(heads)]
         key, value = key[:, each], value[:, each]  # of a size that an exported graph can tell
