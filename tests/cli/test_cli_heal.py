@@ -110,6 +110,10 @@ def healed(before: float, after: float, control: Healed | None = None) -> Healed
     ("found", "says"),
     [
         (healed(4.0, 3.7, healed(3.5, 3.4)), "40% of what the cut cost is mended"),
+        (
+            healed(4.0, 3.7, healed(3.5, 3.5)),
+            "60% of what the cut cost is mended; the control gained nothing",
+        ),
         (healed(4.0, 3.9, healed(3.5, 3.3)), "the gap to the control is no smaller"),
         (healed(3.5, 3.2, healed(3.5, 3.2)), "so there was nothing to mend"),
         (healed(4.0, 3.7), "without a control this does not tell mending from getting used to"),

@@ -121,6 +121,11 @@ def test_an_interrupt_shows_what_was_measured(
     assert "interrupted; this is of what was measured before" in answer.err
     assert " 1 gate" in answer.out
     assert "fisher" not in answer.out
+    out = folder.parent / "scores.csv"
+    out.write_text("a whole ranking")
+    assert cli("rank", corpus, "-m", folder, "--lines", "-o", out).code == 130
+    assert out.read_text() == "a whole ranking"
+    assert (folder.parent / "scores.part.csv").read_text().startswith("stream,layer")
 
 
 MISTAKES = {

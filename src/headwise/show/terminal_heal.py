@@ -75,4 +75,7 @@ def _verdict(healed: Healed) -> str:
         return "the model lost no more than its control before the tuning, so there was nothing to mend"
     if healed.mended <= 0:
         return "the gap to the control is no smaller: what was gained is getting used to the texts"
-    return f"{healed.mended:.0%} of what the cut cost is mended; the rest of the gain the control had as well"
+    mended = f"{healed.mended:.0%} of what the cut cost is mended"
+    if (healed.control.gain or 0.0) <= 0:
+        return f"{mended}; the control gained nothing by the same tuning"
+    return f"{mended}; the rest of the gain the control had as well"

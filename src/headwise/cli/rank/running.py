@@ -116,9 +116,12 @@ def _stopped(table: xr.Dataset) -> bool:
 def _one(request: RankRequest, model: Model, table: xr.Dataset) -> None:
     """Save, show and draw one ranking."""
     heads = ranked_heads(table)
-    if request.out is not None:
-        save_importance(table, request.out)
-        say(f"wrote {request.out}")
+    out = request.out
+    if out is not None and _stopped(table):  # a part is never put in the place of a whole
+        out = out.with_name(f"{out.stem}.part{out.suffix}")
+    if out is not None:
+        save_importance(table, out)
+        say(f"wrote {out}")
     if request.json is not None:
         write_json(_json(table), request.json)
 
@@ -134,7 +137,7 @@ def _one(request: RankRequest, model: Model, table: xr.Dataset) -> None:
         console.print(Group(print_lines(lines), page))
 
     if str(request.json) != "-":
-        print_out(show, request.out)
+        print_out(show, out)
     for path in request.pictures:
         from headwise.show.picture_importance import draw_importance
         from headwise.show.pictures import save
