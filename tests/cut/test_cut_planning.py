@@ -185,7 +185,7 @@ def test_a_shared_layer_is_cut_in_all_runs_or_not(model: hw.Model) -> None:
     albert = hw.load(build("albert"), quiet=True)
     with pytest.raises(HeadError, match=r"one module that runs 3 times, .* name it as \*\.2"):
         cut_heads(albert, "1.2")
-    with pytest.raises(HeadError, match=r"are missing: 0\.2, 2\.2"):
+    with pytest.raises(HeadError, match=r"one module that runs 3 times, .* name it as \*\.2"):
         hw.prune(albert, "1.2")
     cut = hw.prune(albert, "*.2")
     assert kept(cut) == [(0, 1, 3)] * 3
