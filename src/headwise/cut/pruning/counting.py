@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["Counts", "numbers_of"]
+__all__ = ["Counts", "counts_something", "numbers_of"]
 
 _NAMES: Mapping[str, str] = {
     **dict.fromkeys(
@@ -53,6 +53,11 @@ class Counts:
     def kv_width(self) -> int:
         """Channels of all keys."""
         return self.kv_heads * self.head_dim
+
+
+def counts_something(attribute: str) -> bool:
+    """Whether an attribute, `config.x` of one that is read off the config, is of those that change with heads."""
+    return attribute.removeprefix("config.") in _NAMES
 
 
 def numbers_of(

@@ -13,13 +13,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headwise.cut.pruning.counting import counts_something
 from headwise.hub.kept import Kept, keep
-from headwise.hub.routes.pruned import EMPTY_WIDTH, emptied, fit, settle
+from headwise.hub.routes.pruned import EMPTY_WIDTH, SELECTS, emptied, fit, settle
 from headwise.names import ConfigError
 
 __all__ = ["Cut", "apply_cut", "cut_of"]
 
 _NAME = "_headwise_cut"
+
+_FURTHER = (EMPTY_WIDTH, SELECTS, "use_nested_tensor")
+"""Attributes that a cut sets beside those that count heads."""
+
+_MOST = 2**24
+"""No number and no size that a cut leaves is as large."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +63,8 @@ class Cut:
         try:
             return cls(
                 {path: _kept(kept) for path, kept in held["kept"].items()},
-                {name: tuple(map(int, shape)) for name, shape in held["shapes"].items()},
-                {
-                    path: {name: int(number) for name, number in numbers.items()}
-                    for path, numbers in held["numbers"].items()
-                },
+                {name: tuple(map(_number, shape)) for name, shape in held["shapes"].items()},
+                {path: _numbers(numbers) for path, numbers in held["numbers"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(
@@ -116,7 +120,7 @@ def apply_cut(module: nn.Module, cut: Cut) -> None:
 
 def _kept(held: Mapping[str, Any]) -> Kept:
     lists = {name: tuple(map(int, held[name])) for name in ("heads", "groups", "kv_heads")}
-    counts = {name: int(held[name]) for name in ("num_heads", "num_kv_heads")}
+    counts = {name: _number(held[name]) for name in ("num_heads", "num_kv_heads")}
     kept = Kept(**lists, **counts)  # type: ignore[arg-type]
     for ids, total in ((kept.heads, kept.num_heads), (kept.kv_heads, kept.num_kv_heads)):
         if len({id for id in ids if 0 <= id < total}) != len(ids):
@@ -126,6 +130,20 @@ def _kept(held: Mapping[str, Any]) -> Kept:
     if sum(kept.groups) != len(kept.heads):
         raise ValueError(f"groups {list(kept.groups)} of {len(kept.heads)} heads")
     return kept
+
+
+def _numbers(held: Mapping[str, Any]) -> dict[str, int]:
+    unknown = [name for name in held if name not in _FURTHER and not counts_something(name)]
+    if unknown:
+        raise ValueError(f"no cut changes {unknown[0]!r}")
+    return {name: _number(number) for name, number in held.items()}
+
+
+def _number(held: Any) -> int:
+    number = int(held)
+    if not 0 <= number < _MOST:
+        raise ValueError(f"the number {number}")
+    return number
 
 
 def _part(module: nn.Module, path: str) -> nn.Module:

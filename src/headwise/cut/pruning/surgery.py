@@ -194,9 +194,10 @@ def _proved(model: Model, plan: _Plan, channels: Mapping[str, Channels], most: f
             raise
         except Exception as error:  # whatever the code of an unknown module meets with fewer heads
             line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise ModelError(
-                _refusal(model, plan, f"with fewer heads its code raises {line!r}")
-            ) from error
+            told = f"with fewer heads its code raises {line!r}"
+            if isinstance(error, RuntimeError):  # what torch says of shapes
+                told += " (in code of yours, write -1 for the number of heads: view(b, n, -1, d))"
+            raise ModelError(_refusal(model, plan, told)) from error
         if not far <= most:
             raise _OffError(
                 _refusal(

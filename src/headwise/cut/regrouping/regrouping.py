@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
+from headwise.core.taps import tap_of
 from headwise.cut.losses import Loss, LossFunction, check_predicts, loss
 from headwise.cut.regrouping.grouping import Groups, beside
 from headwise.cut.regrouping.maps import LayerMaps, maps_of
@@ -55,11 +56,15 @@ def regroup(
 
     Raises:
         ConfigError: a number that does not divide the KV heads of a layer, or another `how`.
-        ModelError: a model without KV heads of its own number, or whose maps are not found.
+        ModelError: a model without KV heads of its own number, whose maps are not found, or with heads ablated.
         TextError: texts that cannot be read.
     """
     check_model(model, "regroup")
     check_how(how)
+    if any(tap_of(part) is not None for part in model.module.modules()):
+        raise ModelError(
+            f"{model.name} cannot be regrouped: heads of it are ablated; leave the `with` first"
+        )
     layers = maps_of(model)
     _check_number(model, layers, num_kv_heads)
     before = _loss(model, texts, loss)

@@ -14,9 +14,12 @@ from typing import Any
 from torch import nn
 
 from headwise.cut.pruning.record import Cut, apply_cut
+from headwise.hub.kept import Kept
 from headwise.hub.own import OWN
 from headwise.hub.reading import Prepare
+from headwise.hub.report import say
 from headwise.names import ConfigError
+from headwise.nn import MultiHeadAttention
 
 __all__ = ["FIELD", "field_of", "prepare"]
 
@@ -50,4 +53,31 @@ def prepare(field: Any) -> Prepare:
         )
     cut = Cut.from_dict(field["cut"])
     plain = not cut.shapes and not cut.numbers
-    return Prepare(partial(apply_cut, cut=cut), str(field.get("class")) in OWN, plain)
+    apply = partial(_name_heads if plain else apply_cut, cut=cut)
+    return Prepare(apply, str(field.get("class")) in OWN, plain)
+
+
+def _name_heads(module: nn.Module, cut: Cut) -> None:
+    """Say which heads a model kept whose config says how many; transformers hands the field on to new models."""
+    try:
+        fits = all(_fits(module.get_submodule(path), kept) for path, kept in cut.kept.items())
+    except AttributeError:  # no such module
+        fits = False
+    if fits:
+        apply_cut(module, cut)
+    else:
+        say(
+            f'the field "{FIELD}" of config.json is of a model with other heads and is left out; heads are '
+            "counted from 0",
+            quiet=False,
+        )
+
+
+def _fits(part: nn.Module, kept: Kept) -> bool:
+    """Whether an attention module has as many heads as were kept, as far as it says."""
+    config = getattr(part, "config", None)
+    said = [getattr(config, name, None) for name in ("num_attention_heads", "num_key_value_heads")]
+    if isinstance(part, MultiHeadAttention):
+        said = [part.num_heads, part.num_kv_heads]
+    came = (len(kept.heads), len(kept.kv_heads))
+    return all(number in (None, wanted) for number, wanted in zip(said, came, strict=True))
