@@ -71,7 +71,10 @@ def test_whether_the_order_is_settled_is_said_plainly() -> None:
     assert "0.500; about 1,234 texts would settle it (here 100)" in told
     assert "settled" not in told
     assert "more texts would settle it" in page(Settled(0.5, 100, None))
-    assert "too few texts to tell" in page(Settled(math.nan, 1, None))
+    told = page(Settled(math.nan, 1, None))
+    assert "too few texts to tell" in told
+    assert "--lines or --blocks N makes several" in told
+    assert "--context" not in told  # pieces of one text stay one text
 
 
 def test_methods_by_methods() -> None:

@@ -104,7 +104,10 @@ def _listed(name: str, heads: Sequence[Ranked], width: int) -> list[Text]:
 
 def _settled(settled: Settled) -> str:
     if math.isnan(settled.stability):
-        return "too few texts to tell how settled the order is; give more, or cut them with --context N"
+        return (
+            "too few texts to tell how settled the order is (pieces of one text are one); --lines or --blocks N "
+            "makes several of a file"
+        )
     told = f"the order by one half of the texts and by the other: rank correlation {settled.stability:.3f}"
     if settled.stability >= _STABLE:
         return f"{told}, which is settled"
