@@ -181,6 +181,23 @@ def test_an_interrupt_keeps_the_whole_steps(
     assert 6 < len(heads_left(out)) < 12
 
 
+def test_the_json_holds_all_that_the_cut_went_by(cli: Cli, folder: Path, corpus: Path) -> None:
+    def settings(*options: str | Path) -> dict[str, object]:
+        found: dict[str, object] = cli("prune", folder, *options, "--json", "-").data["settings"]
+        return found
+
+    ranked = settings(
+        "--texts", corpus, "--lines", "--keep", "0.5", "--unit", "group", "--seed", "3"
+    )
+    wanted = {"texts": [str(corpus)], "keep": 0.5, "unit": "group", "budget": "heads", "seed": 3}
+    wanted |= {"method": "joint", "steps": 1, "fold": "mean", "refit": False, "heads": None}
+    assert ranked.items() >= wanted.items()
+    assert ranked["reading"] == {"lines": True}
+    named = settings("--heads", "0.1")
+    wanted = {"heads": ["0.1"], "texts": [], "fold": "zero", "keep": None, "budget": None}
+    assert named.items() >= {**wanted, "method": None, "steps": None}.items()
+
+
 def heads_left(folder: Path) -> list[str]:
     from headwise.cut.census import census
 

@@ -79,7 +79,7 @@ class PruneRequest:
     "--steps",
     type=click.IntRange(1),
     metavar="N",
-    help="Rank, cut some, rank again, so often. [5 by joint, else 1]",
+    help="Rank, cut some, rank again, so often. [1]",
 )
 @click.option(
     "--fold", type=click.Choice(("mean", "zero")),

@@ -17,7 +17,7 @@ from headwise.cli.printing import print_out, say
 from headwise.cli.progress import StepProgress
 from headwise.cli.prune.command import PruneRequest
 from headwise.cli.prune.curve import CurveFound, curve_of, draw_curve
-from headwise.cli.prune.cutting import pruned
+from headwise.cli.prune.cutting import pruned, settings_of
 from headwise.cli.reading import out_of_memory, reading_model
 from headwise.cli.saving import saved_words
 from headwise.cut.ablating.comparing import Measured, predicts
@@ -144,9 +144,7 @@ def _json(request: PruneRequest, done: _Done) -> dict[str, Any]:
     found: dict[str, Any] = {
         "model": done.model.name,
         "cut": [str(id) for id in done.cut],
-        "unit": request.unit,
-        "keep": request.keep,
-        "settings": request.settings,
+        "settings": settings_of(request),
         **as_json(done.files, done.sizes, predicts(done.model)),
     }
     if done.saved is not None:
