@@ -216,6 +216,8 @@ MISTAKES = {
     "'none' is not one of": ["0.1", "--text", "a cat", "--how", "none"],
     "the JSON cannot be written to": ["0.1", "--text", "a cat", "--json", "missing/x.json"],
     "leave --target out": ["0.1", "--texts", "CORPUS", "--target", "CORPUS"],
+    "all 12 of": ["*", "--texts", "CORPUS", "--lines", "--random", "2"],
+    "18.5-3 runs backwards": ["18.5-3", "--text", "a cat"],
     "--factor must be a finite number": ["0.1", "--texts", "CORPUS", "--factor", "nan"],
     "Missing argument 'HEADS...'": ["--text", "a cat"],
 }
@@ -228,6 +230,17 @@ def test_a_mistake_is_one_line(cli: Cli, folder: Path, corpus: Path, says: str) 
     assert answer.code in (1, 2)
     assert answer.out == ""
     assert says in answer.err.strip().splitlines()[-1]
+
+
+def test_what_is_left_of_the_heads_is_said(cli: Cli, folder: Path) -> None:
+    def told(*options: str) -> str:
+        answer = cli("ablate", "0.1-2", "-m", folder, "--text", "a cat", *options)
+        return " ".join(answer.out.split())
+
+    assert "2 of 12 heads replaced by zero: 0.1-2" in told()
+    assert "2 of 12 heads left as they are (--factor 1): 0.1-2" in told("--factor", "1")
+    half = "2 of 12 heads times 0.5, the rest of each replaced by zero: 0.1-2"
+    assert half in told("--factor", "0.5")
 
 
 def test_heads_from_a_file(cli: Cli, folder: Path, tmp_path: Path) -> None:

@@ -198,6 +198,15 @@ def test_the_json_holds_all_that_the_cut_went_by(cli: Cli, folder: Path, corpus:
     assert named.items() >= {**wanted, "method": None, "steps": None}.items()
 
 
+@pytest.mark.parametrize(("heads", "of"), [("0.*", "some of its layers"), ("*", "its layers")])
+def test_layers_without_heads_are_said_to_be_some_or_all(
+    cli: Cli, folder: Path, tmp_path: Path, heads: str, of: str
+) -> None:
+    answer = cli("prune", folder, "--heads", heads, "-o", tmp_path / "small")
+    assert answer.code == 0, answer.err
+    assert f", as {of} have no heads" in " ".join(answer.err.split())
+
+
 def heads_left(folder: Path) -> list[str]:
     from headwise.cut.census import census
 

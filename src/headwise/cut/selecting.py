@@ -98,6 +98,12 @@ def _form(item: str) -> re.Match[str]:
         raise HeadError(
             f"{item!r} is no head id; write layer.head, for instance 18.6 or cross.0.2, or a range such as 18.*"
         )
+    for part in (match["layer"], match["head"] or "*"):
+        first, last = _ends(part)
+        if first > last:
+            raise HeadError(
+                f"{item} runs backwards: write the lower number first, {last}-{first} in place of {part}"
+            )
     return match
 
 
@@ -144,8 +150,11 @@ def _there(census: Census, stream: str | None, layer: str) -> str:
     """What there is instead, in a few words."""
     streams = dict.fromkeys(run.id.stream for run in census.runs)
     if (stream or "") not in streams and not (stream is None and layer == "*"):
-        named = ", ".join(name or "the model itself" for name in streams)
-        return f"the streams are {named}"
+        if tuple(streams) == ("",):
+            return "the model has one stack of layers; leave out the name, as in 0.1"
+        if stream is None:
+            return f"say of which stream, as in {next(iter(streams))}.{layer}; the streams are {', '.join(streams)}"
+        return f"the streams are {', '.join(name or 'one without a name' for name in streams)}"
     runs = [run for run in census.runs if run.id.stream == (stream or "")]
     here = [run for run in runs if layer != "*" and _in(run.id.layer, layer)]
     if here:

@@ -76,9 +76,14 @@ class Draws:
 
 def ablate_head(head: AblateHead, *, width: int) -> RenderableType:
     """The model and the heads, in a line or two."""
-    left = f", {head.factor:g} of them left" if head.factor else ""
-    count = f"{len(head.heads)} of {head.all} heads replaced"
-    told = f"{one_line(head.model)}: {count} {_STANDS[head.how]}{left}: {heads_said(head.heads)}"
+    count = f"{len(head.heads)} of {head.all} heads"
+    if head.factor == 1:
+        done = "left as they are (--factor 1)"
+    elif head.factor:
+        done = f"times {head.factor:g}, the rest of each replaced {_STANDS[head.how]}"
+    else:
+        done = f"replaced {_STANDS[head.how]}"
+    told = f"{one_line(head.model)}: {count} {done}: {heads_said(head.heads)}"
     return print_lines(sentence(told, width))
 
 

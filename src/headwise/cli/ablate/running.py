@@ -24,7 +24,7 @@ from headwise.cut.ablating.gates import Gates
 from headwise.cut.ablating.predicting import moved_tokens, predictions
 from headwise.cut.census import census
 from headwise.cut.selecting import selected
-from headwise.names import HeadId, TextError
+from headwise.names import HeadError, HeadId, TextError
 from headwise.see.tables import plain
 from headwise.see.texts.given import Texts, batches_in
 from headwise.show.terminal_ablate import (
@@ -54,6 +54,11 @@ class AblateRun:
         found = census(self.model)
         self.heads = selected(found, request.heads)
         self.all = found.heads
+        if request.random and len(self.heads) == len(self.all):
+            raise HeadError(
+                f"--random has no other heads to draw: all {len(self.all)} of {self.model.name} are named; "
+                "leave it out"
+            )
         self.texts = texts
         self.sets = Sets(self.model, self._gates(), self._drawn(), request.factor)
 

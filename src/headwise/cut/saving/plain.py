@@ -34,10 +34,12 @@ def in_plain_words(form: Form, model: Model, cut: Cut) -> tuple[Form, dict[str, 
         return "its layers have different numbers of heads"
     if any(not k.even for k in kept):
         return "its KV heads are read by different numbers of query heads"
-    if any(not k.heads for k in kept):
-        return "its layers have no heads"
+    empty = [path for path, k in cut.kept.items() if not k.heads]
+    if empty:
+        alike = len(empty) == len(model.anatomy.layers)
+        return "its layers have no heads" if alike else "some of its layers have no heads"
     if any(has_own_config(module.get_submodule(path)) for path in cut.kept):
-        return "a bias of its scores goes by the heads it had"
+        return "its layers still make a bias of the scores for all heads they had"
     for heads, biases in product(_counted(module, cut), (False, True)):
         plain = form.with_heads(heads, biases)
         built = None if plain is None else _built(plain)
