@@ -44,6 +44,14 @@ def test_heads_named_are_the_ones_that_go(model: hw.Model) -> None:
         assert off(answers(cut, inputs), answers(model, inputs)) < 1e-5
 
 
+def test_a_model_is_shown_in_one_line(model: hw.Model) -> None:
+    size = sum(p.numel() for p in model.module.parameters())
+    told = f"{type(model.module).__name__}, 2 attention layers x 6 heads, {size:,} parameters)"
+    assert repr(model) == f"Model({model.name!r}, {told}"
+    assert "2 attention layers x 3 to 5 heads" in repr(hw.prune(model, "0.1, 1.0-2"))
+    assert "Identity, 0 attention layers" in repr(hw.Model("none", nn.Identity(), None, False))
+
+
 @pytest.mark.parametrize("keep", [0.25, 0.5, 0.75, 0.9])
 def test_the_least_heads_go_until_the_share_is_met(model: hw.Model, keep: float) -> None:
     scores = drawn(model)

@@ -21,19 +21,20 @@ from headwise.hub.anatomy import Anatomy, anatomy_of, by_itself
 from headwise.hub.calling import arguments_for, takes_target
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
-from headwise.hub.kept import heads_left
+from headwise.hub.kept import heads_left, kept_of
 from headwise.hub.own import is_own, load_own
 from headwise.hub.reading import from_transformers, prepared, read_config, unfit
 from headwise.hub.report import say
 from headwise.hub.routes.torch_attention import is_torch_attention, opened
 from headwise.hub.routes.written_out import followed
+from headwise.hub.shards import stated_heads
 from headwise.hub.spread import device_of, move
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
 from headwise.names import ModelError
 from headwise.nn import Decoder, MultiHeadAttention, load_checkpoint
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A model ready to be looked into.
 
@@ -50,6 +51,19 @@ class Model:
     config: Mapping[str, Any] | None = field(default=None, kw_only=True)
     folder: Path | None = field(default=None, kw_only=True)
     given: Any = field(default=None, kw_only=True)
+
+    def __repr__(self) -> str:
+        """Its name, class, layers x heads and parameters, in one line."""
+        size = sum(p.numel() for p in self.module.parameters())
+        try:
+            layers = self.anatomy.layers
+        except ModelError:
+            layers = ()
+        heads = sorted({n for x in layers if (n := _heads(x.module)) is not None})
+        told = f"{len(layers)} attention layer{'' if len(layers) == 1 else 's'}"
+        if heads:
+            told += f" x {heads[0]}{f' to {heads[-1]}' if len(heads) > 1 else ''} heads"
+        return f"Model({self.name!r}, {type(self.module).__name__}, {told}, {size:,} parameters)"
 
     @cached_property
     def anatomy(self) -> Anatomy:
@@ -211,6 +225,12 @@ def _read(
 ) -> Model:
     tokenizer, length = read_tokenizer(folder), _max_length(module)
     return Model(name, module, tokenizer, foreign, length, config=config, folder=folder)
+
+
+def _heads(module: nn.Module) -> int | None:
+    """How many heads a layer has, as it says itself; None where it does not."""
+    kept = kept_of(module)
+    return stated_heads(module) if kept is None else len(kept.heads)
 
 
 def _to(value: Any, device: torch.device) -> Any:

@@ -25,6 +25,7 @@ __all__ = [
     "local_part",
     "num_kv_heads",
     "shard_of",
+    "stated_heads",
     "whole",
 ]
 
@@ -89,6 +90,15 @@ def whole(module: nn.Module, scores: Scores, v: Tensor, z: Tensor) -> tuple[Scor
         sink = shard.gather(sink, 0)
     full = replace(scores, q=shard.gather(scores.q), k=k, bias=bias, sink=sink)
     return full, v, shard.gather(z)
+
+
+def stated_heads(module: nn.Module) -> int | None:
+    """The number of heads that an attention layer or its config names; None where neither does."""
+    for home in (module, getattr(module, "config", None)):
+        for name in _HEADS:
+            if isinstance(number := getattr(home, name, None), int):
+                return number
+    return None
 
 
 def num_kv_heads(module: nn.Module, scores: Scores) -> int:

@@ -65,7 +65,7 @@ class RankRequest:
     show_default=True,
     type=click.Choice((*METHODS, ALL)),
     metavar="NAME",
-    help=f"How: {', '.join(METHODS)}; repeatable, or all of them, which are compared.",
+    help=f"How: {', '.join(METHODS)}; repeatable, or all. Of several the correlations are shown, no heads.",
 )
 @click.option(
     "--per",
