@@ -90,7 +90,7 @@ def test_an_interrupt_keeps_and_saves_what_was_done(
     assert tuned < whole
 
 
-def healed(before: float, after: float, control: Healed | None = None) -> Healed:
+def healed(before: float, after: float, control: Healed | None = None, kept: int = 10) -> Healed:
     losses = [Loss(mean, 0.01, 1000, 20) for mean in (before, after)]
     looks = ((0, before), (10, after))
     return Healed(
@@ -99,10 +99,11 @@ def healed(before: float, after: float, control: Healed | None = None) -> Healed
         looks,
         *losses,
         10,
-        10,
+        kept,
         "",
         {},
         control,
+        5.0,
     )  # type: ignore[arg-type]
 
 
@@ -116,6 +117,9 @@ def healed(before: float, after: float, control: Healed | None = None) -> Healed
         ),
         (healed(4.0, 3.9, healed(3.5, 3.3)), "the gap to the control is no smaller"),
         (healed(3.5, 3.2, healed(3.5, 3.2)), "so there was nothing to mend"),
+        (healed(9.0, 5.0, healed(3.5, 3.4)), "gives every token the same share (5.000)"),
+        (healed(4.0, 4.0, kept=0), "so the model is as it was before; try a smaller"),
+        (healed(4.0, 4.2, healed(3.5, 3.4)), "the held-out loss got worse"),
         (healed(4.0, 3.7), "without a control this does not tell mending from getting used to"),
     ],
 )

@@ -212,6 +212,20 @@ def test_ctrl_c_keeps_the_model_as_it_is_now(monkeypatch):
         assert torch.equal(weights(model)[name], x)
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_an_absurd_rate_is_no_gain(held: bool):
+    """Without held-out texts the last state stays, which knows nothing; with them the one before the first step."""
+    model = tiny()
+    heal(model, texts(), **{**SLOW, "steps": 30})
+    learnt, other = weights(model), texts(4, seed=1) if held else None
+    found = heal(model, texts(), held_out=other, **{**SLOW, "learning_rate": 3e3})
+    assert found.even == pytest.approx(math.log(40))
+    assert found.knows_nothing is not held
+    assert (found.kept == 0) is held
+    same = [torch.equal(x, learnt[name]) for name, x in weights(model).items()]
+    assert all(same) is held
+
+
 def test_it_ends_when_asked_or_when_time_is_over():
     found = heal(tiny(), texts(), minutes=1e-9, **SLOW)
     assert (found.steps, found.stopped) == (1, "1e-09 minutes were over")

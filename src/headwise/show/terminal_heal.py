@@ -66,6 +66,21 @@ def _columns(rows: list[tuple[str, str, str, str]], width: int) -> list[Text]:
 
 def _verdict(healed: Healed) -> str:
     """What that means."""
+    if healed.knows_nothing:
+        return (
+            "the loss is now about that of a guess that gives every token the same share "
+            f"({figure(healed.even or 0.0)}), so the model tells nothing of a text; "
+            "try a smaller --learning-rate, or a smaller cut"
+        )
+    if healed.steps and not healed.kept:
+        return (
+            "no step made the held-out loss smaller, so the model is as it was before; try a smaller "
+            "--learning-rate or more texts"
+        )
+    if healed.gain is not None and healed.gain < 0:
+        return (
+            "the held-out loss got worse; try a smaller --learning-rate, fewer steps or more texts"
+        )
     if healed.control is None:
         return (
             "without a control this does not tell mending from getting used to the texts; --control MODEL gives "

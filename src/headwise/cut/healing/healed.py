@@ -11,6 +11,9 @@ from headwise.hub.load import Model
 
 __all__ = ["Healed"]
 
+_EVEN = 0.97
+"""From this share of the loss of an even guess on, a model knows no more than that."""
+
 
 @dataclass(frozen=True, eq=False)
 class Healed:
@@ -26,6 +29,8 @@ class Healed:
         stopped: why it ended before its time; "" where it did not.
         settings: what it was tuned with.
         control: the same tuning of the control; None without one.
+        even: the loss of next tokens that a guess has which gives each of the vocabulary the same share; None where
+            the loss is another.
     """
 
     model: Model
@@ -38,6 +43,7 @@ class Healed:
     stopped: str
     settings: Mapping[str, Any]
     control: Healed | None = None
+    even: float | None = None
 
     @property
     def gain(self) -> float | None:
@@ -45,6 +51,13 @@ class Healed:
         if self.before is None or self.after is None:
             return None
         return self.before.mean - self.after.mean
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether the loss is now about that of an even guess, or above: the model tells nothing of a text."""
+        last = self.losses[-1] if self.after is None and self.losses else None
+        loss = last if self.after is None else self.after.mean
+        return loss is not None and self.even is not None and loss > _EVEN * self.even
 
     @property
     def gap_before(self) -> float | None:
@@ -74,6 +87,7 @@ class Healed:
             **{name: None if loss is None else asdict(loss) for name, loss in losses.items()},
             **{name: getattr(self, name) for name in ("steps", "kept", "stopped")},
             **{name: getattr(self, name) for name in ("gain", "gap_before", "gap_after", "mended")},
+            "even": self.even,
             "settings": dict(self.settings),
             "control": None if self.control is None else self.control.as_dict(),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -110,7 +111,7 @@ def heal(
         step_rows = ([rows[i] for i in numbers] for numbers in order)
         with tuned(one, parameters):
             run.through(step_rows, steps, held, every, _until(minutes, stop), shown)
-            return _told(run, held, settings)
+            return _told(run, held, settings, _even(one) if loss is None else None)
 
     found = healed(model, "heal")
     if control is None:
@@ -118,7 +119,15 @@ def heal(
     return replace(found, control=healed(control, "heal, control"))
 
 
-def _told(run: Tuning, held: list[Row], settings: dict[str, Any]) -> Healed:
+def _even(model: Model) -> float | None:
+    """The loss of an even guess over the vocabulary; None where the config names no number of it."""
+    config: Any = getattr(model.module, "config", None)
+    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    size = getattr(config, "vocab_size", None)
+    return math.log(size) if isinstance(size, int) and size > 1 else None
+
+
+def _told(run: Tuning, held: list[Row], settings: dict[str, Any], even: float | None) -> Healed:
     looks = [(step, loss.mean) for step, loss in run.held_out]
     known = dict(run.held_out)
     return Healed(
@@ -131,6 +140,7 @@ def _told(run: Tuning, held: list[Row], settings: dict[str, Any]) -> Healed:
         run.kept,
         run.stopped,
         settings,
+        even=even,
     )
 
 
