@@ -198,6 +198,46 @@ def test_the_json_holds_all_that_the_cut_went_by(cli: Cli, folder: Path, corpus:
     assert named.items() >= {**wanted, "method": None, "steps": None}.items()
 
 
+def test_a_share_that_whole_units_cannot_meet_is_told(
+    cli: Cli, folder: Path, corpus: Path, tmp_path: Path
+) -> None:
+    scores = tmp_path / "scores.nc"
+    assert cli("rank", corpus, "--lines", "-m", folder, "-o", scores).code == 0
+
+    def told(*options: str) -> str:
+        answer = cli("prune", folder, "--scores", scores, *options)
+        assert answer.code == 0, answer.err
+        return " ".join(answer.out.split())
+
+    far = told("--keep", "0.8", "--unit", "layer")
+    assert "at most 80% of the heads were to stay, and 50% do: layers go whole" in far
+    assert "one fewer would leave 100%" in far
+    cache = told("--keep", "0.6", "--unit", "group", "--budget", "cache")
+    assert "at most 60% of the cache were to stay, and 50% do" in cache
+    assert "one fewer would leave 75%" in cache
+    assert "were to stay" not in told("--keep", "0.5", "--unit", "layer")
+    assert "a pass takes" not in far
+
+
+@pytest.mark.parametrize("asked", ["0.9", "0.6", "0.3"])
+def test_the_time_that_was_measured_is_told(
+    cli: Cli, folder: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    from headwise.cut.pruning.clocking import Clock
+
+    monkeypatch.setattr(Clock, "beside", lambda self, other: (0.02, 0.012))
+    monkeypatch.setattr(Clock, "ratio", lambda self, heads: 1 - len(heads) / 13)
+    options = ("--texts", corpus, "--lines", "--keep", asked, "--budget", "time")
+    answer = cli("prune", folder, *options)
+    shown = " ".join(answer.out.split())
+    assert "time of a pass 20.00 ms 12.00 ms 60.0%" in shown
+    assert "a pass takes 0.60 x the time that it took" in shown
+    assert ("0.60 x was asked for" in shown) is False
+    assert (f"{asked}0 x was asked for" in shown) is (asked != "0.6")
+    sizes = cli("prune", folder, *options, "--json", "-").data["sizes"]
+    assert sizes["time of a pass"] == {"before": 0.02, "after": 0.012}
+
+
 @pytest.mark.parametrize(("heads", "of"), [("0.*", "some of its layers"), ("*", "its layers")])
 def test_layers_without_heads_are_said_to_be_some_or_all(
     cli: Cli, folder: Path, tmp_path: Path, heads: str, of: str

@@ -95,7 +95,7 @@ def test_methods_by_methods() -> None:
 def test_sizes_have_what_is_left() -> None:
     sizes = [
         Size("query heads", 12, 8),
-        Size("cache per token", 4096, 1024, bytes=True),
+        Size("cache per token", 4096, 1024, of="bytes"),
         Size("x", 0, 0),
     ]
     lines = [line.split() for line in shown(sizes_table(sizes, width=80))[2:]]

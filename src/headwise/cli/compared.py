@@ -30,7 +30,7 @@ def sizes(before: Model, after: Model) -> list[Size]:
         Size("parameters", _parameters(before), _parameters(after)),
     ]
     if predicts(before):
-        found.append(Size("cache per token", _cache(before), _cache(after), bytes=True))
+        found.append(Size("cache per token", _cache(before), _cache(after), of="bytes"))
     return found
 
 

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from headwise.show.cells import fit, print_lines
-from headwise.show.words import bytes_said, figure, sized
+from headwise.show.words import bytes_said, figure, seconds_said, sized
 
 __all__ = ["Point", "Size", "curve_table", "sizes_table"]
 
 
+_SAID: Mapping[str, Callable[[float], str]] = {
+    "count": lambda x: sized(round(x)),
+    "bytes": lambda x: bytes_said(round(x)),
+    "seconds": seconds_said,
+}
+
+
 @dataclass(frozen=True)
 class Size:
-    """A count, or bytes, before and after."""
+    """A count, bytes or seconds, before and after."""
 
     name: str
-    before: int
-    after: int
-    bytes: bool = False
+    before: float
+    after: float
+    of: Literal["count", "bytes", "seconds"] = "count"
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,6 @@ def sizes_table(sizes: Sequence[Size], *, width: int) -> RenderableType:
 
 
 def _cells(size: Size) -> tuple[str, str, str, str]:
-    said = bytes_said if size.bytes else sized
+    said = _SAID[size.of]
     left = f"{size.after / size.before:.1%}" if size.before else ""
     return size.name, said(size.before), said(size.after), left

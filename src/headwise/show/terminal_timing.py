@@ -11,7 +11,7 @@ from rich.text import Text
 from headwise.cut.timing.result import Case, Timed, Timing
 from headwise.show.cells import fit, print_lines, sentence
 from headwise.show.labels import one_line
-from headwise.show.words import bytes_said, figure, sized
+from headwise.show.words import bytes_said, seconds_said, sized
 
 __all__ = ["timing_table"]
 
@@ -66,11 +66,11 @@ def _table(timing: Timing, width: int, colour: bool) -> list[Text]:
 
 def _cells(case: Case, two: bool) -> list[str]:
     length = "" if case.length is None else f"{case.length:,}"
-    cells = [case.phase, str(case.batch), length, _seconds(case.a.median)]
+    cells = [case.phase, str(case.batch), length, seconds_said(case.a.median)]
     if two:
         assert case.b is not None
         gain = {"none": "no gain", None: ""}.get(case.gain, str(case.gain))
-        cells += [_seconds(case.b.median), str(case.ratio), gain]
+        cells += [seconds_said(case.b.median), str(case.ratio), gain]
     return [*cells, _cache(case)]
 
 
@@ -112,10 +112,3 @@ def _listed(cases: Sequence[Case]) -> str:
         length = "" if case.length is None else f", length {case.length:,}"
         told.append(f"{case.phase} (batch {case.batch}{length}: {case.ratio.median:.2f} x)")
     return ", ".join(told)
-
-
-def _seconds(seconds: float) -> str:
-    for part, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= part:
-            return f"{figure(seconds / part)} {unit}"
-    return f"{figure(seconds * 1e6)} µs"

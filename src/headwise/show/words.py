@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from headwise.names import HeadId, LayerId
 
-__all__ = ["bytes_said", "figure", "heads_said", "signed", "sized"]
+__all__ = ["bytes_said", "figure", "heads_said", "seconds_said", "signed", "sized"]
 
 
 def figure(x: float) -> str:
@@ -54,6 +54,14 @@ def bytes_said(count: int) -> str:
         if count >= 1 << ten:
             return f"{count / (1 << ten):.1f} {unit}"
     return f"{count} B"
+
+
+def seconds_said(seconds: float) -> str:
+    """A time in units, as 1.234 s, 12.34 ms or 123.4 µs."""
+    for part, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= part:
+            return f"{figure(seconds / part)} {unit}"
+    return f"{figure(seconds * 1e6)} µs"
 
 
 def _ranges(numbers: list[int]) -> list[str]:

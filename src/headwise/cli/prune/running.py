@@ -18,6 +18,7 @@ from headwise.cli.progress import StepProgress
 from headwise.cli.prune.command import PruneRequest
 from headwise.cli.prune.curve import CurveFound, curve_of, draw_curve
 from headwise.cli.prune.cutting import pruned, settings_of
+from headwise.cli.prune.reached import reached_words, time_size
 from headwise.cli.reading import out_of_memory, reading_model
 from headwise.cli.saving import saved_words
 from headwise.cut.ablating.comparing import Measured, predicts
@@ -64,7 +65,7 @@ def run(request: PruneRequest) -> int:
     cut = tuple(id for id in census(model).heads if id not in left)
     files = request.held_out or request.files
     found = measured(model, made, files, request.reading, "prune")
-    held = sizes(model, made)
+    held = [*sizes(model, made), *time_size(request, model, made)]
     saved = None if request.out is None else save(made, request.out)
     if saved is not None:
         say(saved_words(saved))
@@ -113,6 +114,9 @@ def _show(request: PruneRequest, done: _Done, console: Console, colour: bool) ->
     ]
     parts.append(head_grid(_grid(done), width=width, colour=colour))
     parts.append(sizes_table(done.sizes, width=width))
+    reached = reached_words(request, done.model, done.cut, done.sizes)
+    if reached:
+        parts.append(print_lines(sentence(reached, width)))
     if done.files:
         parts.append(files_table(file_rows(done.files), None, predicts(done.model), width=width))
     if done.files and not request.held_out:

@@ -33,13 +33,17 @@ class Clock:
 
     def ratio(self, heads: Sequence[HeadId]) -> float:
         """The time of a pass without these heads, as a share of the time with them: medians of rounds in turns."""
-        other = cut_heads(self.model, list(heads))
+        whole, cut = self.beside(cut_heads(self.model, list(heads)))
+        return cut / whole
+
+    def beside(self, other: Model) -> tuple[float, float]:
+        """The seconds of a pass of the model and of another that reads the same: medians of rounds in turns."""
         times: tuple[list[float], list[float]] = ([], [])
         for _ in range(1 + _ROUNDS):
             for model, taken in zip((self.model, other), times, strict=True):
                 taken.append(self._one(model))
         whole, cut = (statistics.median(taken[1:]) for taken in times)
-        return cut / whole
+        return whole, cut
 
     def until(self, order: Sequence[tuple[HeadId, ...]], keep: float) -> tuple[HeadId, ...]:
         """The first of these units that go together until a pass takes at most a share of the time.
