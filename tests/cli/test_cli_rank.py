@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,11 @@ def test_chosen_heads_and_a_picture(cli: Cli, folder: Path, corpus: Path, tmp_pa
     text = svg.read_text(encoding="utf-8")
     assert "no such head" in text
     assert "texts.txt" in text
+    words = " ".join(re.findall(r"<!-- (.*?) -->", text) or re.findall(r">([^<>]+)</text>", text))
+    assert (
+        "Importance by gate (mean" in words
+    )  # what it is stands in the caption, not beside the scale
+    assert re.search(r"[>\s]importance[<\s]", text)
 
 
 def test_several_methods_are_compared(cli: Cli, folder: Path, corpus: Path, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def draw_importance(heads: Sequence[Ranked], *, caption: str, says: str) -> Figu
     Args:
         heads: of a table (`ranked_heads`).
         caption: the facts below the picture.
-        says: what the number is, with its unit.
+        says: what the number is, in a word or two, or its unit; it stands beside the scale.
 
     Raises:
         ShapeError: no head.
@@ -58,7 +58,7 @@ def _figure(parts: Sequence[Sequence[Ranked]], caption: str, says: str) -> Figur
     rows = [1 + max(one.id.layer for one in part) for part in parts]
     cell = max(0.09, min(0.26, 6.2 / sum(columns), 5.5 / max(rows)))
     width = max(3.2, sum(columns) * cell + 0.6 * len(parts) + 0.9)
-    figure = new_figure(width, max(1.6, max(rows) * cell) + 0.9, layout="compressed")
+    figure = new_figure(width, max(1.0, max(rows) * cell) + 0.9, layout="compressed")
     panels = figure.subplots(1, len(parts), squeeze=False, width_ratios=columns)
     values = np.array([one.value for part in parts for one in part])
     colours = _scale(values)

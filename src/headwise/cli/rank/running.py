@@ -143,11 +143,10 @@ def _one(request: RankRequest, model: Model, table: xr.Dataset) -> None:
         from headwise.show.pictures import save
 
         files = ", ".join(file.name for file in request.files)
-        says = str(table["importance"].attrs.get("long_name", "importance"))
-        says += " (nats per token)" if says.startswith("rise of the loss") else ""
-        caption = (
-            f"{model.name}. Importance by {table.attrs['method']} over {files}, {counted(table)}."
-        )
+        means = str(table["importance"].attrs.get("long_name", ""))
+        says = "nats per token" if means.startswith("rise of the loss") else "importance"
+        method = f"{table.attrs['method']}{f' ({means})' if means else ''}"
+        caption = f"{model.name}. Importance by {method} over {files}, {counted(table)}."
         save(draw_importance(heads, caption=caption, says=says), path)
         say(f"wrote {path}")
 
