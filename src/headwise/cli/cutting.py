@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from headwise.cli.options import corpora, corpus_options
-from headwise.files import check_folder, check_writable
+from headwise.files import check_folder
 from headwise.names import OutputError
 from headwise.see.texts.corpus import Corpus
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Reading",
-    "check_json",
     "check_saved",
     "check_texts",
     "files_option",
@@ -104,18 +102,6 @@ json_option = click.option(
     help="Write what was found as JSON; - is the standard output.",
 )
 """--json"""
-
-
-def check_json(json_: Path | None) -> None:
-    """Refuse a path that cannot be written before a model is loaded.
-
-    Raises:
-        OutputError: it cannot, or the standard output is closed.
-    """
-    if json_ is not None and str(json_) != "-":
-        check_writable(json_, "the JSON")
-    elif json_ is not None and sys.__stdout__ is None:
-        raise OutputError("the JSON cannot be written: the standard output is closed")
 
 
 def rows_of(model: Model, texts: list[str], reading: Reading) -> Texts:

@@ -15,6 +15,7 @@ from headwise.see.texts.corpus import Corpus
 
 __all__ = [
     "check_id",
+    "check_json",
     "check_out",
     "checked_pictures",
     "corpora",
@@ -167,6 +168,18 @@ def check_out(out: Path | None, endings: Iterable[str], what: str) -> None:
         raise OutputError(
             "the table cannot be written: the standard output is closed; give -o FILE"
         )
+
+
+def check_json(json_: Path | None) -> None:
+    """Refuse a path that cannot be written before a model is loaded.
+
+    Raises:
+        OutputError: it cannot, or the standard output is closed.
+    """
+    if json_ is not None and str(json_) != "-":
+        check_writable(json_, "the JSON")
+    elif json_ is not None and sys.__stdout__ is None:
+        raise OutputError("the JSON cannot be written: the standard output is closed")
 
 
 def checked_pictures(png: Path | None, svg: Path | None) -> tuple[Path, ...]:

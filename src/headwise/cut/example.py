@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headwise.hub.calling import needs, reads_vectors
+from headwise.hub.features import shapes_of
 from headwise.hub.load import Model
 from headwise.names import ModelError
 from headwise.see.circuits.short import short_input
@@ -16,19 +17,6 @@ from headwise.see.circuits.short import short_input
 __all__ = ["example"]
 
 _LENGTH = 6
-
-_SHAPES: Mapping[str, tuple[Callable[[Any], tuple[int, ...]], ...]] = {
-    "pixel_values": (
-        lambda c: (1, c.num_channels, *_pair(c.image_size)),
-        lambda c: (1, c.vision_config.num_channels, *_pair(c.vision_config.image_size)),
-    ),
-    "input_features": (
-        lambda c: (1, c.num_mel_bins, 2 * c.max_source_positions),
-        lambda c: (1, 40, c.input_feat_per_channel * c.input_channels),
-    ),
-    "input_values": (lambda c: (1, 4000),),
-}
-"""Under the name of what a model reads, the shapes that a config says, tried in turn."""
 
 
 def example(model: Model, inputs: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
@@ -72,14 +60,7 @@ def _vectors(module: nn.Module) -> Mapping[str, Tensor] | None:
 
 
 def _drawn(main: str, config: Any) -> Tensor | None:
-    for shape in _SHAPES.get(main, ()):
-        try:
-            size = shape(config)
-        except (AttributeError, TypeError):  # another kind of config
-            continue
-        return torch.randn(size, generator=torch.Generator().manual_seed(0))
-    return None
-
-
-def _pair(size: Any) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else (size[0], size[1])
+    shape = next(shapes_of(main, config), None)
+    if shape is None:
+        return None
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -115,9 +116,7 @@ def losses_of(model: Model, batch: Batch, loss: LossFunction | None = None) -> T
     """
     if loss is None:
         check_predicts(model)
-    inputs = {
-        k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in batch.inputs.items()
-    }
+    inputs = model.placed(batch.inputs)
     output = model.outputs(inputs)
     if loss is None:
         return next_token(output, inputs)
@@ -137,14 +136,21 @@ def next_token(output: Any, inputs: Mapping[str, Any]) -> TokenLosses:
     Of an encoder-decoder that of what its decoder reads. Where the next token is padding it does not count.
     """
     logits = getattr(output, "logits", output)
+    goal, counted = goals(inputs)
+    values = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), goal.flatten(), reduction="none")
+    return TokenLosses(values.view(goal.shape), counted)
+
+
+def goals(
+    inputs: Mapping[str, Any],
+) -> tuple[Int[Tensor, "row position"], Bool[Tensor, "row position"]]:
+    """The next token at every position but the last, and which of them count."""
     side = "decoder_" if "decoder_input_ids" in inputs else ""
     ids, mask = inputs[f"{side}input_ids"], inputs.get(f"{side}attention_mask")
     goal = ids[:, 1:]
-    counted = torch.ones_like(goal, dtype=torch.bool) if mask is None else mask[:, 1:].bool()
-    if mask is not None:
-        counted = counted & mask[:, :-1].bool()
-    values = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), goal.flatten(), reduction="none")
-    return TokenLosses(values.view(goal.shape), counted)
+    if mask is None:
+        return goal, torch.ones_like(goal, dtype=torch.bool)
+    return goal, mask[:, 1:].bool() & mask[:, :-1].bool()
 
 
 def check_predicts(model: Model) -> None:
@@ -199,7 +205,16 @@ def mean_loss(sums: list[float], counts: list[int]) -> Loss:
     count, rows = sum(counts), len(sums)
     if not count:
         raise ShapeError("no token counts: every text is one token long; give longer texts")
-    mean = sum(sums) / count
-    squares = sum((s - mean * c) ** 2 for s, c in zip(sums, counts, strict=True))
-    error = math.sqrt(squares * rows / (rows - 1)) / count if rows > 1 else float("nan")
+    mean, error = ratio(np.array(sums), np.array(counts))
     return Loss(mean, error, count, rows)
+
+
+def ratio(
+    sums: Float[np.ndarray, " row"], counts: Float[np.ndarray, " row"] | Int[np.ndarray, " row"]
+) -> tuple[float, float]:
+    """A ratio of sums over rows, and its standard error (NaN of one row; Cochran 1977, section 2.11)."""
+    mean, rows = sums.sum() / counts.sum(), len(sums)
+    if rows < 2:
+        return float(mean), math.nan
+    squares = ((sums - mean * counts) ** 2).sum()
+    return float(mean), math.sqrt(squares * rows / (rows - 1)) / float(counts.sum())

@@ -6,10 +6,11 @@ runs in transformers, looked into through the bridge. A module of one's own is w
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -105,12 +106,22 @@ class Model:
                 stack.enter_context(followed(by_hand))
             yield
 
+    def placed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs with their tensors on the model's device."""
+        where = self.device
+        return {k: v.to(where) if isinstance(v, Tensor) else v for k, v in inputs.items()}
+
+    def copied(self, dtype: torch.dtype | None = None) -> Model:
+        """The same with a module of its own, its weights in another dtype where one is given."""
+        module = copy.deepcopy(self.module)
+        return replace(self, module=module if dtype is None else module.to(dtype))
+
     def run(self, inputs: Mapping[str, Any]) -> Any:
         """Run the module's layers in eval mode, without gradients, on inputs named as transformers does.
 
         What is not needed to look (logits, a cache) is not made where the module can leave it out.
         """
-        inputs = {k: _to(v, self.device) for k, v in inputs.items()}
+        inputs = self.placed(inputs)
         arguments = inputs if self.foreign else arguments_for(self.module, inputs)
         if self.foreign:
             takes = inspect.signature(self.module.forward).parameters
@@ -122,7 +133,7 @@ class Model:
 
     def outputs(self, inputs: Mapping[str, Any]) -> Any:
         """The module's whole output on inputs named as transformers does, in the mode and gradients in force."""
-        inputs = {k: _to(v, self.device) for k, v in inputs.items()}
+        inputs = self.placed(inputs)
         arguments = inputs if self.foreign else arguments_for(self.module, inputs)
         if self.foreign and "use_cache" in inspect.signature(self.module.forward).parameters:
             arguments = {"use_cache": False, **arguments}
@@ -231,10 +242,6 @@ def _heads(module: nn.Module) -> int | None:
     """How many heads a layer has, as it says itself; None where it does not."""
     kept = kept_of(module)
     return stated_heads(module) if kept is None else len(kept.heads)
-
-
-def _to(value: Any, device: torch.device) -> Any:
-    return value.to(device) if isinstance(value, Tensor) else value
 
 
 @contextmanager

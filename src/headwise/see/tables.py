@@ -5,9 +5,10 @@ In JSON a number that is none is null, and text of a path that is no UTF-8 is JS
 
 from __future__ import annotations
 
+import io
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ import xarray as xr
 from headwise.files import check_ending, replacing
 from headwise.names import ModelError
 
-__all__ = ["from_netcdf", "plain", "save_as", "to_csv", "to_json", "to_netcdf"]
+__all__ = ["from_netcdf", "plain", "save_as", "to_csv", "to_json", "to_netcdf", "to_parquet"]
 
 T = TypeVar("T")
 
@@ -91,6 +92,14 @@ def to_csv(frame: pd.DataFrame) -> bytes:
     """A table as CSV, the same on every system."""
     text: str = frame.to_csv(index=False, lineterminator="\n")
     return text.encode()
+
+
+def to_parquet(frame: pd.DataFrame, attrs: Mapping[Hashable, Any]) -> bytes:
+    """A table as Parquet, with what there is to say of it."""
+    frame.attrs = {str(name): plain(value) for name, value in attrs.items()}
+    into = io.BytesIO()
+    frame.to_parquet(into, engine="pyarrow", index=False)
+    return into.getvalue()
 
 
 def to_json(held: Mapping[str, Any], indent: int | None = None) -> bytes:

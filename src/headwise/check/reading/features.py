@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from headwise.check.reading.given import Given
 from headwise.check.running.subject import Subject
+from headwise.hub.features import shapes_of
 
 __all__ = ["features_of"]
 
-_SHAPES: Mapping[str, tuple[Callable[[Any], tuple[int, ...]], ...]] = {
-    "input_features": (
-        lambda config: (1, config.num_mel_bins, 2 * config.max_source_positions),
-        lambda config: (1, 40, config.input_feat_per_channel * config.input_channels),
-    ),
-}
-"""Under the name of an encoder's input, the shapes that a config says: bands x frames, frames x bands."""
+_SOUND = "input_features"
+"""The name of what is drawn; of images and raw sound only a class's own example is taken."""
 
 
 def features_of(subject: Subject) -> Tensor | None:
@@ -32,13 +27,9 @@ def features_of(subject: Subject) -> Tensor | None:
     if isinstance(example, Tensor):
         return example[:1]
     config = getattr(subject.module, "config", None)
-    for shape in _SHAPES.get(name, ()):
-        try:
-            size = shape(config)
-        except (AttributeError, TypeError):  # another kind of config
-            continue
+    for shape in shapes_of(name, config) if name == _SOUND else ():
         generator = torch.Generator().manual_seed(subject.seed)
-        x = torch.randn(size, generator=generator)
+        x = torch.randn(shape, generator=generator)
         if _reads(subject, x):
             return x
     return None

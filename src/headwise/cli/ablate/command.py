@@ -10,13 +10,12 @@ import click
 
 from headwise.cli.cutting import (
     Reading,
-    check_json,
     heads_argument,
     heads_of,
     json_option,
     reading_options,
 )
-from headwise.cli.options import check_out, device_options, model_option
+from headwise.cli.options import check_json, check_out, device_options, model_option
 
 _HOW = ("zero", "mean", "resample", "uniform")
 _PATH = click.Path(path_type=Path, allow_dash=True)

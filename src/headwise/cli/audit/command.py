@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from headwise.cli.options import checked_pictures, picture_options
-from headwise.files import check_writable
-from headwise.names import HeadwiseError, OutputError
+from headwise.cli.options import check_json, checked_pictures, picture_options
+from headwise.names import HeadwiseError
 
 COULD_NOT = 2
 """The exit code where there is no answer, so that 1 always means a leak."""
@@ -123,7 +121,7 @@ def audit(
         raise click.UsageError("--text is empty; give a text of some words")
     try:
         pictures = checked_pictures(png, svg)
-        _check_json(json_)
+        check_json(json_)
         from headwise.cli.audit.running import run
 
         return run(
@@ -135,11 +133,3 @@ def audit(
     except HeadwiseError as error:
         click.echo(f"headwise: {error}", err=True)
         return COULD_NOT
-
-
-def _check_json(json_: Path | None) -> None:
-    """Refuse a path that cannot be written before a model is loaded."""
-    if json_ is not None and str(json_) != "-":
-        check_writable(json_, "the JSON")
-    elif json_ is not None and sys.__stdout__ is None:
-        raise OutputError("the JSON cannot be written: the standard output is closed")

@@ -9,13 +9,13 @@ import click
 
 from headwise.cli.options import (
     check_id,
+    check_json,
     checked_pictures,
     device_options,
     model_option,
     picture_options,
 )
-from headwise.files import check_writable
-from headwise.names import OutputError, TextError
+from headwise.names import TextError
 
 
 @click.command(short_help="Who looks at whom in a sentence, in every head.")
@@ -120,7 +120,7 @@ def look(
     for layer in layers:
         check_id(layer, parts=1, example="18")
     pictures = checked_pictures(png, svg)
-    _check_json(json_)
+    check_json(json_)
     given = _read(text, file)
     from headwise.cli.look.neurons import show_fires
     from headwise.cli.look.running import View, show
@@ -162,14 +162,6 @@ def _check_ffn(
             raise click.UsageError(f"{name} is of heads, and --ffn shows neurons; leave one out")
     if top < 1:
         raise click.UsageError("--ffn shows neurons at each token; give --top from 1")
-
-
-def _check_json(json_: Path | None) -> None:
-    """Refuse a path that cannot be written before a model is loaded."""
-    if json_ is not None and str(json_) != "-":
-        check_writable(json_, "the JSON")
-    elif json_ is not None and sys.__stdout__ is None:
-        raise OutputError("the JSON cannot be written: the standard output is closed")
 
 
 def _read(text: str | None, file: Path | None) -> str:

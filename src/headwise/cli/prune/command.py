@@ -10,7 +10,6 @@ import click
 
 from headwise.cli.cutting import (
     Reading,
-    check_json,
     check_saved,
     check_texts,
     files_option,
@@ -19,7 +18,13 @@ from headwise.cli.cutting import (
     json_option,
     reading_options,
 )
-from headwise.cli.options import check_out, checked_pictures, device_options, picture_options
+from headwise.cli.options import (
+    check_json,
+    check_out,
+    checked_pictures,
+    device_options,
+    picture_options,
+)
 from headwise.cli.rank.command import METHODS
 
 _UNITS = ("head", "group", "layer")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from headwise.cli.cutting import Reading, check_json, heads_of, json_option, reading_options
+from headwise.cli.cutting import Reading, heads_of, json_option, reading_options
 from headwise.cli.options import (
+    check_json,
     check_out,
     checked_pictures,
     device_options,

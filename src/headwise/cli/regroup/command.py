@@ -9,7 +9,6 @@ import click
 
 from headwise.cli.cutting import (
     Reading,
-    check_json,
     check_saved,
     check_texts,
     files_option,
@@ -17,7 +16,7 @@ from headwise.cli.cutting import (
     json_option,
     reading_options,
 )
-from headwise.cli.options import check_out, device_options
+from headwise.cli.options import check_json, check_out, device_options
 
 _HOW = ("aligned", "mean", "first", "random")
 

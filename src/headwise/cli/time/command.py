@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from headwise.cli.cutting import check_json, json_option
-from headwise.cli.options import check_out, device_options
+from headwise.cli.cutting import json_option
+from headwise.cli.options import check_json, check_out, device_options
 
 _PHASES = ("prefill", "decode", "forward")
 

@@ -6,7 +6,6 @@ and after are of the same rows, so the change is known better than either.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.cut.ablating.gates import Gates
-from headwise.cut.losses import check_predicts, next_token
+from headwise.cut.losses import check_predicts, next_token, ratio
 from headwise.hub.load import Model, evaluating
 from headwise.names import ConfigError, HeadId, ModelError
 from headwise.see.texts.batches import Batch
@@ -67,9 +66,9 @@ class Measured:
 
     def change(self, number: int = 0) -> Change:
         """What the set of this number does."""
-        before, before_error = _mean(self.before, self.counts)
-        after, after_error = _mean(self.after[number], self.counts)
-        change, change_error = _mean(self.after[number] - self.before, self.counts)
+        before, before_error = ratio(self.before, self.counts)
+        after, after_error = ratio(self.after[number], self.counts)
+        change, change_error = ratio(self.after[number] - self.before, self.counts)
         return Change(
             before, after, change, before_error, after_error, change_error,
             int(self.counts.sum()), len(self.counts),
@@ -206,12 +205,3 @@ def _real(batch: Batch, values: Float[Tensor, "row position"]) -> Float[Tensor, 
 def _sums(values: Tensor, counted: Tensor) -> np.ndarray:
     found: np.ndarray = (values * counted).sum(1).double().cpu().numpy()
     return found
-
-
-def _mean(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
-    """A ratio of sums over rows, and its standard error."""
-    mean, rows = sums.sum() / counts.sum(), len(sums)
-    if rows < 2:
-        return float(mean), math.nan
-    squares = ((sums - mean * counts) ** 2).sum()
-    return float(mean), math.sqrt(squares * rows / (rows - 1)) / float(counts.sum())

@@ -20,7 +20,7 @@ from headwise.names import LayerId
 from headwise.see.texts.batches import Batch
 from headwise.see.texts.given import Texts, batches_in
 
-__all__ = ["each_output", "mean_outputs", "output_pool", "real_rows"]
+__all__ = ["OutputSums", "each_output", "mean_outputs", "output_pool", "real_rows"]
 
 _POOL = 2048
 """How many tokens' outputs are kept to draw from."""
@@ -38,15 +38,36 @@ def mean_outputs(model: Model, texts: Texts) -> dict[LayerId, Float[Tensor, "hea
     Raises:
         TextError: no text, or one that cannot be read.
     """
-    sums: dict[LayerId, Tensor] = {}
-    counts: dict[LayerId, int] = {}
+    held = OutputSums()
+    each_output(model, batches_in(model, texts, None, None, "ablate"), held.take)
+    return held.means
 
-    def take(run: Run, rows: Tensor) -> None:
-        sums[run.id] = sums.get(run.id, 0.0) + rows.double().sum(0)
-        counts[run.id] = counts.get(run.id, 0) + len(rows)
 
-    each_output(model, batches_in(model, texts, None, None, "ablate"), take)
-    return {id: (total / counts[id]).float() for id, total in sums.items()}
+class OutputSums:
+    """Sums of head outputs in float64, on the CPU, and over how many tokens they are.
+
+    Attributes:
+        sums: by run, [head, v_dim].
+        counts: by run.
+    """
+
+    def __init__(self) -> None:
+        self.sums: dict[LayerId, Tensor] = {}
+        self.counts: dict[LayerId, int] = {}
+
+    def take(self, run: Run, rows: Rows) -> None:
+        """Add the outputs of some tokens (`each_output`)."""
+        self.add(run.id, rows.double().sum(0).cpu(), len(rows))
+
+    def add(self, id: LayerId, total: Float[Tensor, "head v_dim"], count: int) -> None:
+        """Add a sum over so many tokens."""
+        self.sums[id] = total + self.sums.get(id, torch.zeros(()))
+        self.counts[id] = count + self.counts.get(id, 0)
+
+    @property
+    def means(self) -> dict[LayerId, Float[Tensor, "head v_dim"]]:
+        """The mean over all tokens, in float32."""
+        return {id: (total / self.counts[id]).float() for id, total in self.sums.items()}
 
 
 def output_pool(model: Model, texts: Texts, seed: int = 0) -> dict[LayerId, Rows]:

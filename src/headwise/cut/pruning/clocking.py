@@ -5,12 +5,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from headwise.cut.example import example
 from headwise.cut.pruning.surgery import cut_heads
+from headwise.cut.timing.rounds import interleaved
 from headwise.hub.load import Model
 from headwise.names import ConfigError, HeadId
 
@@ -38,11 +40,8 @@ class Clock:
 
     def beside(self, other: Model) -> tuple[float, float]:
         """The seconds of a pass of the model and of another that reads the same: medians of rounds in turns."""
-        times: tuple[list[float], list[float]] = ([], [])
-        for _ in range(1 + _ROUNDS):
-            for model, taken in zip((self.model, other), times, strict=True):
-                taken.append(self._one(model))
-        whole, cut = (statistics.median(taken[1:]) for taken in times)
+        passes = [partial(self._one, model) for model in (self.model, other)]
+        whole, cut = map(statistics.median, interleaved(passes, _ROUNDS))
         return whole, cut
 
     def until(self, order: Sequence[tuple[HeadId, ...]], keep: float) -> tuple[HeadId, ...]:

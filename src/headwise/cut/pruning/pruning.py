@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from headwise.cut.census import census
@@ -107,7 +105,7 @@ def prune(
         scoring = None if method is None or method == "joint" else _by(method, loss)
         count = STEPS if steps is None else steps
         recipe = Recipe(share, unit, budget, given_back, refit, count, seed=seed)
-        target = model if inplace else _copied(model)
+        target = model if inplace else model.copied()
         shown = progress or lines("prune", quiet=quiet)
         path = cut_on_texts(target, texts, recipe, scoring=scoring, loss=loss, progress=shown)
         if path.stopped:
@@ -118,16 +116,12 @@ def prune(
         share = check_keep(keep, budget, unit)
         gone = to_cut(model, scores_of(model, scores), share, unit, budget)
     if not gone:  # all of the budget stays
-        return model if inplace else _copied(model)
+        return model if inplace else model.copied()
     outputs: Mapping[LayerId, NewOutput] = {}
     if texts is not None:
         batches = list(batches_in(model, texts, None, None, "prune"))
         outputs = new_outputs(model, gone, batches, fold=given_back, refit=refit)
     return cut_heads(model, list(gone), outputs, inplace=inplace)
-
-
-def _copied(model: Model) -> Model:
-    return replace(model, module=copy.deepcopy(model.module))
 
 
 def _by(method: MethodName, loss: LossFunction | None) -> Scoring:

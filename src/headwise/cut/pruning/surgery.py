@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -148,25 +147,20 @@ def _plan(
 
 def _operated(model: Model, plan: _Plan, inplace: bool) -> Model:
     """The model that was cut, after proof."""
-    target = model if inplace else _copy(model)
+    target = model if inplace else model.copied()
     channels = channels_of(model, list(plan.layers), plan.inputs)
     fine = all(p.dtype in (torch.float32, torch.float64) for p in model.module.parameters())
     try:  # half precision proves nothing: a copy is held against itself in its place
-        _proved(target if fine else _copy(model, torch.float32), plan, channels, MOST_OFF)
+        _proved(target if fine else model.copied(torch.float32), plan, channels, MOST_OFF)
         if fine:
             return target
     except _OffError as error:  # rounding, or a wrong cut: double precision tells
         if error.far > FAR_OFF:
             raise ModelError(str(error)) from None
-        _proved(_copy(model, torch.float64), plan, channels, MOST_OFF_DOUBLE)
+        _proved(model.copied(torch.float64), plan, channels, MOST_OFF_DOUBLE)
     with put_back_on_error(target.module):
         _change(target, _changes(target, plan, channels))
     return target
-
-
-def _copy(model: Model, dtype: torch.dtype | None = None) -> Model:
-    module = copy.deepcopy(model.module)
-    return replace(model, module=module if dtype is None else module.to(dtype))
 
 
 class _OffError(ModelError):

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from headwise.cut.ablating.gathering import each_output
-from headwise.cut.census import Run, census
+from headwise.cut.ablating.gathering import OutputSums, each_output
+from headwise.cut.census import census
 from headwise.cut.ranking.gradients import Means
 from headwise.hub.load import Model
-from headwise.names import LayerId
 from headwise.see.profile import running
 from headwise.see.profile.together import Team
 from headwise.see.texts.batches import Batch
@@ -32,34 +30,24 @@ class _Sums:
     """Sums of head outputs, and how many tokens they are of."""
 
     def __init__(self, model: Model) -> None:
-        self._model = model
-        self._sums: dict[LayerId, Tensor] = {}
-        self._counts: dict[LayerId, int] = {}
+        self._model, self._held = model, OutputSums()
 
     def add(self, batch: Batch) -> None:
-        def take(run: Run, rows: Tensor) -> None:
-            self._add(run.id, rows.double().sum(0).cpu(), len(rows))
-
-        each_output(self._model, iter([batch]), take)
+        each_output(self._model, iter([batch]), self._held.take)
 
     def state(self) -> dict[str, np.ndarray | str]:
         found: dict[str, np.ndarray | str] = {}
-        for run in census(self._model).runs:
-            if run.id in self._sums:
-                found[f"{run.id}/sum"] = self._sums[run.id].numpy()
-                found[f"{run.id}/count"] = np.array(self._counts[run.id])
+        for id, total in self._held.sums.items():
+            found[f"{id}/sum"] = total.numpy()
+            found[f"{id}/count"] = np.array(self._held.counts[id])
         return found
 
     def merge(self, other_state: Mapping[str, np.ndarray | str]) -> None:
         for run in census(self._model).runs:
             if f"{run.id}/sum" in other_state:
                 total = torch.from_numpy(np.asarray(other_state[f"{run.id}/sum"]))
-                self._add(run.id, total, int(other_state[f"{run.id}/count"]))
+                self._held.add(run.id, total, int(other_state[f"{run.id}/count"]))
 
     @property
     def means(self) -> Means:
-        return {id: (total / self._counts[id]).float() for id, total in self._sums.items()}
-
-    def _add(self, id: LayerId, total: Tensor, count: int) -> None:
-        self._sums[id] = total + self._sums.get(id, torch.zeros(()))
-        self._counts[id] = count + self._counts.get(id, 0)
+        return self._held.means

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
-from headwise.see.profile.files import table
-from headwise.see.tables import from_netcdf, plain, save_as, to_csv, to_json, to_netcdf
+from headwise.see.profile.files import id_of, table
+from headwise.see.tables import from_netcdf, plain, save_as, to_csv, to_json, to_netcdf, to_parquet
 
 __all__ = ["KINDS", "load_importance", "save_importance"]
 
@@ -44,20 +43,15 @@ def _csv(importance: xr.Dataset) -> bytes:
 
 
 def _parquet(importance: xr.Dataset) -> bytes:
-    frame = table(importance)
-    frame.attrs = {str(name): plain(value) for name, value in importance.attrs.items()}
-    into = io.BytesIO()
-    frame.to_parquet(into, engine="pyarrow", index=False)
-    return into.getvalue()
+    return to_parquet(table(importance), importance.attrs)
 
 
 def _json(importance: xr.Dataset) -> bytes:
     """`about`: what was measured; `heads`: a list of objects, each a head with all its numbers."""
-    heads: list[dict[str, Any]] = []
-    for row in table(importance).to_dict("records"):
-        parts = (row["stream"], row["layer"], row["head"])
-        id = ".".join(str(part) for part in parts if part != "")
-        heads.append({"id": id, **{str(name): plain(value) for name, value in row.items()}})
+    heads: list[dict[str, Any]] = [
+        {"id": id_of(row), **{str(name): plain(value) for name, value in row.items()}}
+        for row in table(importance).to_dict("records")
+    ]
     about = {str(name): plain(value) for name, value in importance.attrs.items()}
     return to_json({"about": about, "heads": heads})
 

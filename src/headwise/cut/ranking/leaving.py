@@ -24,11 +24,11 @@ from headwise.cut.ablating.applying import applied
 from headwise.cut.ablating.standing_in import constant
 from headwise.cut.census import Run, census
 from headwise.cut.example import example
-from headwise.cut.losses import LossFunction, losses_of
+from headwise.cut.losses import LossFunction, goals, losses_of
 from headwise.cut.ranking.gradients import Means, between, still
 from headwise.cut.ranking.replaying import Recording, Replayer, copies
 from headwise.cut.ranking.scores import Measured
-from headwise.cut.ranking.unembedding import Unembedding, goals, negative_logs, unembedding_of
+from headwise.cut.ranking.unembedding import Unembedding, negative_logs, unembedding_of
 from headwise.hub.load import Model
 from headwise.names import HeadId, LayerId
 from headwise.see.texts.batches import Batch, from_inputs
@@ -92,7 +92,7 @@ class LeavingOut:
 
     def _measured(self, batch: Batch) -> Measured:
         found = census(self._model)
-        inputs = _on(self._model, batch)
+        inputs = self._model.placed(batch.inputs)
         recording = self._recorded(batch, inputs)
         base, counts = recording.result
         scores = np.full((len(counts), len(found.heads)), np.nan)
@@ -175,7 +175,7 @@ class LeavingOut:
             self._why = ": an ablation around this changes layers that run several times"
             return every
         batch = self._short() or batch
-        inputs = _on(self._model, batch)
+        inputs = self._model.placed(batch.inputs)
         self._check_unembedding(batch, inputs)
         try:
             with self._replayer.ready():
@@ -263,8 +263,3 @@ def _deferred(
     values = torch.zeros(goal.shape, device=goal.device)
     values[counted] = negative_logs(unembedding, held[-1][:, :-1][counted], goal[counted])
     return values.sum(1), counted.sum(1)
-
-
-def _on(model: Model, batch: Batch) -> dict[str, Any]:
-    """What the model is called with, where it is."""
-    return {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in batch.inputs.items()}

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from headwise.cut.census import Census, Run
@@ -19,6 +16,7 @@ from headwise.cut.ranking.settling import SETTLED, halves_of_rows, means, settle
 from headwise.hub.kept import kept_of
 from headwise.hub.load import Model
 from headwise.names import HeadId
+from headwise.see.made import made_with
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -91,7 +89,7 @@ def table(model: Model, census: Census, rows: RowScores, facts: Facts) -> xr.Dat
         "stability": halves.stability,
         "texts_to_settle": settles(halves.stability, texts),
         **_RULES,
-        **_made_with(model),
+        **made_with(model),
     }
     return xr.Dataset(data, coords=_coordinates(census), attrs=attrs)
 
@@ -170,19 +168,3 @@ def _about(facts: Facts, name: str) -> dict[str, str]:
         scaled = ", each layer divided by its Euclidean length" if facts.normalise else ""
         return {"long_name": facts.method.says + scaled}
     return {"long_name": _SAYS[name]}
-
-
-def _made_with(model: Model) -> dict[str, Any]:
-    """What computed it."""
-    from headwise import __version__
-
-    weights = [p for p in model.module.parameters() if p.is_floating_point()]
-    found: dict[str, Any] = {
-        "dtype": str(weights[0].dtype).removeprefix("torch.") if weights else "unknown",
-        "device": str(model.device),
-        "headwise": __version__,
-        "torch": str(torch.__version__),
-    }
-    with suppress(PackageNotFoundError):
-        found["transformers"] = version("transformers")
-    return found

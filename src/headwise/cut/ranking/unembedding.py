@@ -6,20 +6,20 @@ it (Milakov & Gimelshein 2018), so that no logits go to memory and back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.hub.load import Model
 from headwise.nn import Decoder
 
-__all__ = ["Unembedding", "goals", "negative_logs", "unembedding_of"]
+__all__ = ["Unembedding", "negative_logs", "unembedding_of"]
 
 _TOKENS, _VOCABULARY = 2048, 1024
 """How many tokens and logits of each are worked on at a time on a CPU: what fits its cache."""
@@ -65,18 +65,6 @@ def unembedding_of(model: Model) -> Unembedding | None:
     if isinstance(found, nn.Linear):
         return Unembedding(found, "forward", found.weight, found.bias)
     return None
-
-
-def goals(
-    inputs: Mapping[str, Any],
-) -> tuple[Int[Tensor, "row position"], Bool[Tensor, "row position"]]:
-    """The next token at every position but the last, and which of them count, as `losses.next_token` has it."""
-    side = "decoder_" if "decoder_input_ids" in inputs else ""
-    ids, mask = inputs[f"{side}input_ids"], inputs.get(f"{side}attention_mask")
-    goal = ids[:, 1:]
-    if mask is None:
-        return goal, torch.ones_like(goal, dtype=torch.bool)
-    return goal, mask[:, 1:].bool() & mask[:, :-1].bool()
 
 
 def negative_logs(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
@@ -68,7 +67,7 @@ def regroup(
     layers = maps_of(model)
     _check_number(model, layers, num_kv_heads)
     before = _loss(model, texts, loss)
-    made = model if inplace else replace(model, module=copy.deepcopy(model.module))
+    made = model if inplace else model.copied()
     if not inplace:
         layers = maps_of(made)
     moments: dict[LayerId, Moments] = {}

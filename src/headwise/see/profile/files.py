@@ -6,7 +6,6 @@ cells of a map) are in netCDF and JSON. In JSON a number that is none is null.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from headwise.see.tables import from_netcdf, plain, save_as, to_csv, to_json, to_netcdf
+from headwise.see.tables import from_netcdf, plain, save_as, to_csv, to_json, to_netcdf, to_parquet
 
 __all__ = ["KINDS", "left_out", "load_profile", "save_profile", "table"]
 
@@ -70,18 +69,14 @@ def _csv(profile: xr.Dataset) -> bytes:
 
 
 def _parquet(profile: xr.Dataset) -> bytes:
-    frame = table(profile)
-    frame.attrs = {str(name): plain(value) for name, value in profile.attrs.items()}
-    into = io.BytesIO()
-    frame.to_parquet(into, engine="pyarrow", index=False)
-    return into.getvalue()
+    return to_parquet(table(profile), profile.attrs)
 
 
 def _json(profile: xr.Dataset) -> bytes:
     """`heads`: a list of objects, each a head with all its statistics; `coords` names the further axes."""
     frame = table(profile)
     heads: list[dict[str, Any]] = [
-        {"id": _id(row), **{str(name): plain(value) for name, value in row.items()}}
+        {"id": id_of(row), **{str(name): plain(value) for name, value in row.items()}}
         for row in frame.to_dict("records")
     ]
     others: dict[str, Any] = {}
@@ -103,7 +98,8 @@ def _json(profile: xr.Dataset) -> bytes:
     return to_json(found)
 
 
-def _id(row: Mapping[Any, Any]) -> str:
+def id_of(row: Mapping[Any, Any]) -> str:
+    """The id of the head that a row of `table` is of."""
     place = f"{row['layer']}.{row['head']}"
     return f"{row['stream']}.{place}" if row["stream"] else place
 

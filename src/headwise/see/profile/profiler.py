@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from headwise.core.streaming import PatternFunction
@@ -22,6 +19,7 @@ from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, watching
 from headwise.names import ConfigError, LayerId, TextError
 from headwise.see.looking import refuse_silence
+from headwise.see.made import made_with
 from headwise.see.probes import BUILT_IN, Probe, chosen
 from headwise.see.profile.asking import Settings
 from headwise.see.profile.halves import marks_of
@@ -268,22 +266,13 @@ def _marks_in(state: State) -> frozenset[int]:
 
 def _made_with(model: Model, settings: Settings) -> dict[str, Any]:
     """What was asked, and what computed it."""
-    from headwise import __version__
-
-    weights = [p for p in model.module.parameters() if p.is_floating_point()]
-    found: dict[str, Any] = {
+    return {
         "probes": [probe.name for probe in settings.probes],
         "functions": list(settings.functions),
         "top": settings.top,
         "pool": settings.pool,
-        "dtype": str(weights[0].dtype).removeprefix("torch.") if weights else "unknown",
-        "device": str(model.device),
-        "headwise": __version__,
-        "torch": str(torch.__version__),
+        **made_with(model),
     }
-    with suppress(PackageNotFoundError):
-        found["transformers"] = version("transformers")
-    return found
 
 
 def _check(settings: Settings) -> None:

@@ -29,12 +29,11 @@ def written_by(model: Model, inputs: Mapping[str, Any]) -> Tensor:
         raise ModelError(
             f"{model.name} is an encoder-decoder: give target=, the text its decoder reads"
         )
-    moved = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in inputs.items()}
     most = min(_MOST_WRITTEN, (model.max_length or _MOST_WRITTEN + 1) - 1)
     try:
         with torch.no_grad(), _hushed():
             written = generate(
-                **moved,
+                **model.placed(inputs),
                 max_new_tokens=most,
                 do_sample=False,
                 num_beams=1,
