@@ -12,8 +12,8 @@ from browser_help import opened, text_of
 
 from headwise.core import masks
 from headwise.core.reach import Reach
-from headwise.show.page import page, save_page
-from headwise.show.page_reach import reach_page
+from headwise.show.page.frame import page, save_page
+from headwise.show.page.reach import reach_page
 from headwise.show.reach_words import ReachWords
 
 LENGTH, SOURCE = 12, 7

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from headwise.core.reach import Reach
-from headwise.show.page import page
+from headwise.show.page.frame import page
 from headwise.show.reach_words import ReachWords
 
 __all__ = ["reach_page"]

@@ -1,0 +1,77 @@
+"""The pattern of one head as bytes: the cells that are kept, row by row, and what the others of a region are on average.
+
+`web/viewer/cells.js` reads them. Numbers of four bytes are little-endian; those of two stand as all low bytes, then
+all high bytes, which deflates better. In order:
+
+    queries, keys, cells, side, complete (uint32), pool_top, least (float32)
+    cells of each row        [queries]  uint16
+    their keys               [cells]    uint16, each as its distance from the one before it in its row
+    their weights            [cells]    uint16, round(sqrt(w) * 4095): w to within .0003
+    what rows hold besides   [queries]  uint16, like a weight
+    pooled map of the rest   [side, side] uint8: mean weight of a cell not kept, round(sqrt(w / pool_top) * 255)
+
+The whole is deflated (zlib).
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+__all__ = ["ROOT", "Kept", "packed"]
+
+ROOT = 4095
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The cells of one pattern that are kept.
+
+    Attributes:
+        shape: queries, keys.
+        count: cells kept of each row.
+        key: their keys, rising within a row, row after row.
+        weight: their weights.
+        rest: what the row's other cells hold together.
+        pool: mean weight of a cell that is not kept, by region: [side, side]; None where all cells are kept.
+        least: cells of at least this weight are kept; 0 = all that may be seen.
+    """
+
+    shape: tuple[int, int]
+    count: Int[np.ndarray, " query"]
+    key: Int[np.ndarray, " cell"]
+    weight: Float[np.ndarray, " cell"]
+    rest: Float[np.ndarray, " query"]
+    pool: Float[np.ndarray, "side side"] | None
+    least: float
+
+
+def packed(kept: Kept) -> bytes:
+    """The bytes of a pattern, deflated."""
+    side = 0 if kept.pool is None else kept.pool.shape[0]
+    top = 0.0 if kept.pool is None or not kept.pool.size else float(kept.pool.max())
+    numbers = [*kept.shape, len(kept.key), side, int(kept.pool is None)]
+    head = np.array(numbers, "<u4").tobytes() + np.array([top, kept.least], "<f4").tobytes()
+    first = np.zeros(len(kept.key), bool)
+    ends = np.cumsum(kept.count)
+    first[(ends - kept.count)[kept.count > 0]] = True
+    steps = np.diff(kept.key, prepend=0)
+    steps[first] = kept.key[first]
+    parts = [kept.count, steps, _roots(kept.weight), _roots(kept.rest)]
+    body = head + b"".join(_planes(part) for part in parts)
+    if kept.pool is not None:
+        share = np.sqrt(kept.pool / top) if top > 0 else np.zeros_like(kept.pool)
+        body += np.rint(share * 255).astype(np.uint8).tobytes()
+    return zlib.compress(body, 9)
+
+
+def _roots(values: np.ndarray) -> np.ndarray:
+    return np.rint(np.sqrt(np.clip(values, 0, 1)) * ROOT)
+
+
+def _planes(values: np.ndarray) -> bytes:
+    wide = values.astype("<u2").view(np.uint8).reshape(-1, 2)
+    return wide[:, 0].tobytes() + wide[:, 1].tobytes()
