@@ -1,7 +1,7 @@
 """The modules of the viewer as one script.
 
-A page in one file and a notebook take one script, so the modules an entry needs are put one after the other, without
-their imports. Each has its own names: two that export the same name, or hide one of another's, are refused by a test.
+A page in one file and a notebook take one script, so the modules an entry needs are put one after the other,
+without their imports. All their names are different; a test refuses two that are alike.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pattern of one head as bytes: the cells that are kept, row by row, and what the others of a region are on average.
+"""The pattern of one head as bytes: the cells that are kept, row by row, and the mean of the others by region.
 
 `web/viewer/cells.js` reads them. Numbers of four bytes are little-endian; those of two stand as all low bytes, then
 all high bytes, which deflates better. In order:
@@ -69,7 +69,8 @@ def packed(kept: Kept) -> bytes:
 
 
 def _roots(values: np.ndarray) -> np.ndarray:
-    return np.rint(np.sqrt(np.clip(values, 0, 1)) * ROOT)
+    roots: np.ndarray = np.rint(np.sqrt(np.clip(values, 0, 1)) * ROOT)
+    return roots
 
 
 def _planes(values: np.ndarray) -> bytes:
