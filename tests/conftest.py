@@ -11,6 +11,7 @@ from jaxtyping import install_import_hook
 
 import signatures
 
+pytest_plugins = ("browser_fixtures",)
 install_import_hook("headwise", "signatures.check")
 torch.set_num_threads(1)
 settings.register_profile(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from browser_help import opened, text_of
 
+from browser_help import opened, text_of
 from headwise.core import masks
 from headwise.core.reach import Reach
 from headwise.show.page.frame import page, save_page
