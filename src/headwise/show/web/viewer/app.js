@@ -13,12 +13,12 @@ export function makeApp(root, source, index, store) {
     const [scene, ...head] = key.split("/");
     const bytes = await source.chunk(Number(scene), head.join("/"));
     if (bytes === null) throw new Error(`there are no cells of ${head.join("/")} here`);
-    return readCells(await inflate(bytes));
+    return readable(`the cells of ${head.join("/")}`, async () => readCells(await inflate(bytes)));
   });
   const told = remembering(async (key) => {
     const [scene, ...name] = key.split("/");
     const bytes = await source.chunk(Number(scene), name.join("/"));
-    return bytes === null ? null : JSON.parse(new TextDecoder().decode(await inflate(bytes)));
+    return bytes === null ? null : readable(name.join("/"), async () => JSON.parse(new TextDecoder().decode(await inflate(bytes))));
   });
   const app = {
     root, source, index, store,
@@ -88,4 +88,13 @@ export function makeApp(root, source, index, store) {
     },
   };
   return app;
+}
+
+/** What `read` makes; one clear line where the bytes are damaged. */
+async function readable(what, read) {
+  try {
+    return await read();
+  } catch {
+    throw new Error(`${what} cannot be read; the file may be damaged`);
+  }
 }

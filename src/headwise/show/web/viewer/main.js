@@ -2,42 +2,109 @@
 
 import { el } from "./dom.js";
 import { makeApp } from "./app.js";
-import { makeStore, fromHash, toHash } from "./state.js";
+import { makeStore, fromHash, START } from "./state.js";
+import { corrected } from "./checking.js";
+import { keepAddress } from "./address.js";
+import { themeOf } from "./theme.js";
+import { noticeOf, guarded } from "./notice.js";
+import { headerPanel } from "./header.js";
+import { barPanel } from "./bar.js";
+import { searchPanel } from "./search.js";
+import { helpDialog } from "./help.js";
+import { hearKeys, keysOf, viewerKeys } from "./keys.js";
+import { tabsOf } from "./tabs.js";
+import { saying } from "./saying.js";
 import { gridPanel } from "./grid.js";
 import { mapPanel } from "./map.js";
 
-/** Panels beside each other all the time, and those of which one tab shows one. */
+/** Panels that are always there, and those of which one tab shows one. */
 const ASIDE = [gridPanel];
 const TABS = [mapPanel];
 
-/** Show what a source has in `root`. `address` says whether the view is kept in the page's address. */
+/** Where a panel that is always there stands, by its name; the others are at the right. */
+const PLACES = { live: "top", tokens: "top", grid: "left", export: "bar" };
+
+/** Show what a source has in `root`. `address` says whether the page is the viewer's own: its address keeps the view,
+ * and keys are heard wherever the focus is. Returns the app; `app.stop()` ends it. */
 export async function view(root, source, { address = true } = {}) {
-  const index = await source.index();
   root.classList.add("headwise");
-  const store = makeStore({ head: firstHead(index), ...index.start });
-  if (address) store.set(fromHash(location.hash));
-  const app = makeApp(root, source, index, store);
-  const aside = ASIDE.map((make) => make(app)), tabs = TABS.map((make) => make(app));
-  const stage = el("div", { class: "hw-stage" }, tabs.map((tab) => tab.element));
-  root.replaceChildren(
-    el("div", { class: "hw-body" }, aside.map((panel) => panel.element), stage),
-    el("p", { class: "hw-said", role: "status", "aria-live": "polite" }),
-  );
-  const show = (state, changed) => {
-    for (const panel of aside) panel.update(state, changed);
-    for (const tab of tabs) {
-      tab.element.hidden = tab.name !== state.tab;
-      if (tab.name === state.tab) tab.update(state, changed);
-    }
-  };
-  soon(store, show);
-  const start = store.get();
-  if (address) {
-    store.on((state) => history.replaceState(null, "", `#${toHash(state)}`));
-    addEventListener("hashchange", () => store.set(fromHash(location.hash)));
+  try {
+    return await viewed(root, source, address);
+  } catch (error) {
+    root.replaceChildren(el("p", { class: "hw-notice", role: "alert" },
+      `This page's data cannot be read (${error?.message ?? error}); the file may be damaged or cut short.`));
+    throw error;
   }
-  show(start, new Set(Object.keys(start)));
+}
+
+async function viewed(root, source, address) {
+  const index = await source.index();
+  if (!index.scenes.length && !index.live) throw new Error("there is no text in it");
+  const start = { ...START, head: Object.keys(index.scenes[0]?.heads ?? {})[0] ?? "", ...index.start };
+  const store = makeStore({ ...start, ...(address ? fromHash(location.hash) : {}) });
+  const app = makeApp(root, source, index, store), prefix = `hw-${Math.random().toString(36).slice(2, 8)}`;
+  Object.assign(app, { address, id: (name) => `${prefix}-${name}`, notice: noticeOf() });
+  const parts = partsOf(app, start);
+  root.replaceChildren(...layout(app, parts));
+  const ends = connect(app, parts, start);
+  app.stop = () => ends.forEach((end) => end());
   return app;
+}
+
+/** Every panel, and the others of the shell. */
+function partsOf(app, start) {
+  const tabs = tabsOf(app, TABS.map((make) => make(app)), app.notice), aside = ASIDE.map((make) => make(app));
+  const parts = { tabs, aside, show: () => {} };
+  parts.theme = themeOf(app.root, () => parts.show(app.store.get(), new Set(["theme", ...Object.keys(START)])));
+  parts.search = searchPanel(app, () => tabs.panels.filter((panel) => tabs.names().includes(panel.name)));
+  parts.help = helpDialog(app, () => [["Keys", parts.keys], ...[...aside, tabs.shown()].map((panel) => [panel?.title, keysOf(panel)])]);
+  parts.header = headerPanel(app);
+  parts.bar = barPanel(app, { theme: parts.theme, help: parts.help.open, start });
+  parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openExport(aside), notice: app.notice });
+  return parts;
+}
+
+function layout(app, { tabs, aside, search, help, header, bar }) {
+  const at = (place) => aside.filter((panel) => (PLACES[panel.name] ?? "right") === place).map((panel) => panel.element);
+  bar.ends.prepend(...at("bar"));
+  const right = at("right");
+  return [el("div", { class: "hw-frame" },
+    el("div", { class: "hw-top" }, header.element, search.element), bar.element, app.notice.element, at("top"),
+    el("div", { class: `hw-body${right.length ? " hw-three" : ""}` }, el("div", { class: "hw-left" }, at("left")), tabs.element,
+      right.length ? el("div", { class: "hw-right" }, right) : null),
+    el("p", { class: "hw-said", role: "status", "aria-live": "polite" }), help.element)];
+}
+
+/** Let all parts hear of changes; returns what ends that. */
+function connect(app, parts, start) {
+  const { store } = app, { tabs, aside, header, bar } = parts;
+  const correct = () => {
+    const [patch, line] = corrected(app, store.get(), tabs.names());
+    if (line) app.notice.show(line);
+    store.set(patch);
+  };
+  store.on(correct);
+  correct();
+  parts.show = (state, changed) => {
+    const some = app.scenes.length > 0; // a server has none before the first text
+    for (const panel of some ? [header, bar, ...aside] : aside.filter((panel) => panel.alone)) guarded(panel, app.notice, state, changed);
+    if (some) tabs.update(state, changed);
+    app.root.classList.toggle("hw-empty", !some);
+  };
+  app.refresh = () => parts.show(store.get(), new Set(Object.keys(START)));
+  soon(store, (state, changed) => parts.show(state, changed));
+  saying(app);
+  const panelKeys = () => [...keysOf(tabs.shown()), ...aside.flatMap(keysOf)];
+  const ends = [hearKeys(app, parts.keys, panelKeys), parts.theme.stop];
+  if (app.address) ends.push(keepAddress(store, start));
+  app.refresh();
+  return ends;
+}
+
+function openExport(aside) {
+  const button = aside.find((panel) => panel.name === "export")?.element.querySelector("button, summary");
+  button?.focus();
+  button?.click();
 }
 
 /** Draw once for all that changes between two frames. */
@@ -56,5 +123,3 @@ function soon(store, show) {
     });
   });
 }
-
-const firstHead = (index) => Object.keys(index.scenes[0]?.heads ?? {})[0] ?? "";

@@ -10,6 +10,7 @@ export const START = {
   first: "shown", // the first token: "shown", "hidden" or "renormalised"
   separators: "shown", // special tokens and punctuation, likewise
   colour: "does", // what the grid is coloured by
+  kind: "", // the kind of heads that stands out in the grid
   query: null, // the token that looks
   key: null, // the token looked at
   pinned: false, // whether these stay while the pointer moves

@@ -1,0 +1,57 @@
+// A state as it can be shown: what an address or another scene asks for and is not there gives way to what is.
+
+import { START } from "./state.js";
+import { hasHead, placeOf } from "./grid_shape.js";
+
+const CHOICES = {
+  scope: ["head", "layer", "all"], unit: ["tokens", "words"],
+  first: ["shown", "hidden", "renormalised"], separators: ["shown", "hidden", "renormalised"],
+};
+
+/** The changes a state needs before it can be shown, and what is said of them: [patch, line or ""]. */
+export function corrected(app, state, tabs) {
+  const patch = {};
+  if (app.scenes[state.scene] === undefined) patch.scene = 0;
+  const scene = app.scenes[patch.scene ?? state.scene];
+  if (scene === undefined) return [patch, ""];
+  for (const [name, choices] of Object.entries(CHOICES)) if (!choices.includes(state[name])) patch[name] = START[name];
+  if (tabs.length && !tabs.includes(state.tab)) patch.tab = tabs[0];
+  if (scene.colourings?.length && !scene.colourings.some((one) => one.name === state.colour)) patch.colour = scene.colourings[0].name;
+  const line = patchHeads(app, scene, state, patch);
+  patchTokens(app, scene, { ...state, ...patch }, patch);
+  return [patch, line];
+}
+
+function patchHeads(app, scene, state, patch) {
+  let line = "";
+  if (!hasHead(scene, state.head)) {
+    patch.head = nearestHead(scene, state.head);
+    if (state.head) line = `There is no head ${state.head.slice(0, 40)} here; ${patch.head} is shown.`;
+  }
+  const other = state.withScene === null ? scene : app.scenes[state.withScene];
+  if (other === undefined) Object.assign(patch, { withScene: null, withHead: "" });
+  else if (state.withHead && !hasHead(other, state.withHead)) patch.withHead = "";
+  return line;
+}
+
+/** A head in the place of one that is missing: the next one of its layer, else the first of all. */
+function nearestHead(scene, head) {
+  const ids = Object.keys(scene.heads), layer = head.slice(0, head.lastIndexOf("."));
+  return (layer && ids.find((id) => id.startsWith(`${layer}.`))) || ids[0] || "";
+}
+
+function patchTokens(app, scene, state, patch) {
+  const stream = scene.streams[placeOf(scene, state.head).stream];
+  if (stream === undefined) return;
+  const queries = scene.sides[stream.queries].tokens.length, keys = scene.sides[stream.keys].tokens.length;
+  if (!within(state.query, queries)) patch.query = null;
+  if (!within(state.key, keys)) patch.key = null;
+  if (!within(state.layer, Math.max(...scene.streams.map((one) => one.layers.length)) + 1)) patch.layer = null;
+  if (state.query === null && state.key === null && state.pinned) patch.pinned = false;
+  if (state.zoom !== null && !zoomFits(state.zoom, queries, keys)) patch.zoom = null;
+}
+
+const within = (at, count) => at === null || (Number.isInteger(at) && at >= 0 && at < count);
+
+const zoomFits = ([top, bottom, left, right], queries, keys) =>
+  0 <= top && top < bottom && bottom <= queries && 0 <= left && left < right && right <= keys;
