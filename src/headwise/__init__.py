@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from headwise.see.roles.role import Roles as Roles
     from headwise.see.saved import load_record as load_record
     from headwise.see.summary import summarise as summarise
+    from headwise.show.page.saving import save_page as save_page
 
 __version__ = "0.1.0"
 
@@ -100,6 +101,7 @@ _HOMES = {
     "roles": "headwise.see.roles.claims",
     "rollout": "headwise.see.circuits.rollout",
     "save": "headwise.cut.saving.saving",
+    "save_page": "headwise.show.page.saving",
     "summarise": "headwise.see.summary",
     "timing": "headwise.cut.timing.timing",
 }
@@ -145,6 +147,7 @@ __all__ = [
     "roles",
     "rollout",
     "save",
+    "save_page",
     "summarise",
     "timing",
 ]

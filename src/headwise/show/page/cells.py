@@ -6,7 +6,7 @@ all high bytes, which deflates better. In order:
     queries, keys, cells, side, complete (uint32), pool_top, least (float32)
     cells of each row        [queries]  uint16
     their keys               [cells]    uint16, each as its distance from the one before it in its row
-    their weights            [cells]    uint16, round(sqrt(w) * 4095): w to within .0003
+    their weights            [cells]    uint16, round(sqrt(w) * 2047): w to within .0005
     what rows hold besides   [queries]  uint16, like a weight
     pooled map of the rest   [side, side] uint8: mean weight of a cell not kept, round(sqrt(w / pool_top) * 255)
 
@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 
 __all__ = ["ROOT", "Kept", "packed"]
 
-ROOT = 4095
+ROOT = 2047
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,9 @@ class Kept:
         key: their keys, rising within a row, row after row.
         weight: their weights.
         rest: what the row's other cells hold together.
-        pool: mean weight of a cell that is not kept, by region: [side, side]; None where all cells are kept.
         least: cells of at least this weight are kept; 0 = all that may be seen.
+        mass: what the cells that are not kept hold, by region; None where all cells are kept.
+        others: how many these are, by region.
     """
 
     shape: tuple[int, int]
@@ -45,15 +46,24 @@ class Kept:
     key: Int[np.ndarray, " cell"]
     weight: Float[np.ndarray, " cell"]
     rest: Float[np.ndarray, " query"]
-    pool: Float[np.ndarray, "side side"] | None
     least: float
+    mass: Float[np.ndarray, "side side"] | None = None
+    others: Int[np.ndarray, "side side"] | None = None
+
+    @property
+    def pool(self) -> Float[np.ndarray, "side side"] | None:
+        """Mean weight of a cell that is not kept, by region."""
+        if self.mass is None or self.others is None:
+            return None
+        return self.mass / np.maximum(self.others, 1)
 
 
 def packed(kept: Kept) -> bytes:
     """The bytes of a pattern, deflated."""
-    side = 0 if kept.pool is None else kept.pool.shape[0]
-    top = 0.0 if kept.pool is None or not kept.pool.size else float(kept.pool.max())
-    numbers = [*kept.shape, len(kept.key), side, int(kept.pool is None)]
+    pool = kept.pool
+    side = 0 if pool is None else pool.shape[0]
+    top = 0.0 if pool is None or not pool.size else float(pool.max())
+    numbers = [*kept.shape, len(kept.key), side, int(pool is None)]
     head = np.array(numbers, "<u4").tobytes() + np.array([top, kept.least], "<f4").tobytes()
     first = np.zeros(len(kept.key), bool)
     ends = np.cumsum(kept.count)
@@ -62,8 +72,8 @@ def packed(kept: Kept) -> bytes:
     steps[first] = kept.key[first]
     parts = [kept.count, steps, _roots(kept.weight), _roots(kept.rest)]
     body = head + b"".join(_planes(part) for part in parts)
-    if kept.pool is not None:
-        share = np.sqrt(kept.pool / top) if top > 0 else np.zeros_like(kept.pool)
+    if pool is not None:
+        share = np.sqrt(pool / top) if top > 0 else np.zeros_like(pool)
         body += np.rint(share * 255).astype(np.uint8).tobytes()
     return zlib.compress(body, 9)
 

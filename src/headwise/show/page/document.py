@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,20 @@ from headwise.show.page.scene import Scene
 __all__ = ["document", "save_document"]
 
 
-def document(scenes: Sequence[Scene], start: dict[str, Any] | None = None) -> Iterator[str]:
+def document(
+    scenes: Sequence[Scene],
+    start: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[str]:
     """The parts of the file, in order.
 
     Args:
         scenes: what is shown, the first one first.
         start: what the view starts with, by the names of `state.js` (head, tab, ...).
+        progress: called as progress(chunks done, chunks in all).
     """
-    index = {"scenes": [scene.index for scene in scenes], "start": start or {}, "live": None}
+    total, done = sum(len(scene.keys) for scene in scenes), 0
+    index = {"scenes": [scene.index for scene in scenes], "start": dict(start or {}), "live": None}
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="generator" content="headwise">\n<link rel="icon" href="data:,">\n'
@@ -36,13 +42,19 @@ def document(scenes: Sequence[Scene], start: dict[str, Any] | None = None) -> It
             name = html.escape(f"{number}/{key}", quote=True)
             data = base64.b64encode(scene.chunk(key)).decode()
             yield f'<script type="application/octet-stream" data-chunk="{name}">{data}</script>\n'
+            done += 1
+            if progress is not None:
+                progress(done, total)
     yield f'<script type="module">\n{script("file.js")}</script>\n</body>\n</html>\n'
 
 
 def save_document(
-    scenes: Sequence[Scene], path: str | Path, start: dict[str, Any] | None = None
+    scenes: Sequence[Scene],
+    path: str | Path,
+    start: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the file, whole or not at all.
+    """Write the file, whole or not at all; the arguments are those of `document`.
 
     Raises:
         OutputError: a path that cannot be written.
@@ -51,7 +63,7 @@ def save_document(
         replacing(Path(path), "the page") as place,
         place.open("w", encoding="utf-8", errors="replace") as file,
     ):
-        file.writelines(document(scenes, start))
+        file.writelines(document(scenes, start, progress))
 
 
 def _title(scenes: Sequence[Scene]) -> str:

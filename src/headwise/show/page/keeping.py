@@ -1,55 +1,177 @@
-"""Which cells of a record's patterns a page keeps: all of a short text, the strong ones of a long one."""
+"""Which cells of a record's patterns a page keeps: all of a short text, the strong ones of a long one.
+
+The heads of a layer are read together, some rows at a time, so that no more than a block of patterns is ever held.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import torch
+from torch import Tensor
 
+from headwise.core.scores import BLOCK_CELLS
 from headwise.see.record import LayerRecord
 from headwise.show.page.cells import Kept
 
-__all__ = ["kept_of"]
+__all__ = ["kept_heads", "mean_of"]
 
 
-def kept_of(
-    layer: LayerRecord, index: int, least: float, side: int, rows: range | None = None
-) -> Kept:
-    """The cells of one head.
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Some rows of some heads: [head, row] numbers, the cells kept of each head, and the regions of the others."""
+
+    count: np.ndarray
+    rest: np.ndarray
+    key: list[np.ndarray]
+    weight: list[np.ndarray]
+    mass: np.ndarray
+    others: np.ndarray
+
+
+def kept_heads(
+    layer: LayerRecord,
+    least: float,
+    side: int,
+    heads: slice | None = None,
+    rows: range | None = None,
+) -> list[Kept]:
+    """The cells of the heads of a layer. A weight that is no number counts as none.
 
     Args:
         layer: of the record.
-        index: of the head among those the layer has.
         least: cells of at least this weight are kept; 0 = all that may be seen.
         side: of the pooled map of the others.
+        heads: among those that the layer has; None = all.
         rows: only of these queries; None = of all.
     """
-    _, _, queries, keys = layer.scores.shape
+    _, every, queries, keys = layer.scores.shape
+    first, last, _ = (heads or slice(None)).indices(every)
     rows = range(queries) if rows is None else rows
+    size = max(1, BLOCK_CELLS // max(1, (last - first) * keys))
     with torch.no_grad():
-        found = layer.scores.rows(rows.start, rows.stop, slice(index, index + 1))[0, 0]
-        allowed = layer.scores.allowed(rows.start, rows.stop)
-    pattern = found.double().cpu().numpy()
-    seen = np.ones(pattern.shape, bool)
-    if allowed is not None:
-        allowed = allowed.expand(-1, layer.num_heads, len(rows), keys)
-        seen = allowed[0, index].cpu().numpy()
-    return _kept(pattern, seen, least, side)
+        blocks = [
+            _block(layer, slice(first, last), range(at, min(at + size, rows.stop)), least, side)
+            for at in range(rows.start, rows.stop, size)
+        ]
+    return [_joined(blocks, h, (len(rows), keys), least) for h in range(last - first)]
 
 
-def _kept(pattern: np.ndarray, seen: np.ndarray, least: float, side: int) -> Kept:
-    chosen = seen & (pattern >= least)
-    at = np.nonzero(chosen)
-    others = np.where(chosen, 0.0, pattern)
-    pool = None if least <= 0 else _pooled(others, seen & ~chosen, side)
-    return Kept(pattern.shape, chosen.sum(1), at[1], pattern[at], others.sum(1), pool, least)
+def _block(layer: LayerRecord, heads: slice, rows: range, least: float, side: int) -> _Block:
+    queries, keys = layer.scores.shape[2:]
+    pattern = layer.scores.rows(rows.start, rows.stop, heads)[0].float().nan_to_num(0.0)
+    seen = _seen(layer, heads, rows)
+    chosen = seen if least <= 0 else (pattern >= least) & seen
+    chosen = chosen.expand(pattern.shape)
+    head, row, key = (x.cpu().numpy() for x in chosen.nonzero(as_tuple=True))
+    weight = pattern[chosen].cpu().numpy()
+    ends = np.cumsum(np.bincount(head, minlength=len(pattern)))[:-1]
+    mass = others = np.zeros((len(pattern), 0, 0), dtype=int)
+    rest = np.zeros(pattern.shape[:2], dtype=np.float32)
+    if least > 0:
+        left = pattern.masked_fill(chosen, 0.0)
+        rest = left.sum(-1).cpu().numpy()
+        of_rows = _regions(queries, side, left)[:, rows.start : rows.stop]
+        of_keys = _regions(keys, side, left).T
+        mass = (of_rows @ (left @ of_keys)).cpu().numpy()
+        visible = (of_rows @ (seen.float() @ of_keys)).cpu().numpy().round().astype(int)
+        places = (row + rows.start) * side // queries, key * side // keys
+        held = np.zeros(mass.shape, dtype=int)
+        np.add.at(held, (head, *places), 1)
+        others = visible - held
+    count = chosen.sum(-1).cpu().numpy()
+    return _Block(count, rest, np.split(key, ends), np.split(weight, ends), mass, others)
 
 
-def _pooled(values: np.ndarray, counted: np.ndarray, side: int) -> np.ndarray:
-    """Mean of the counted values by region of side x side."""
-    rows, columns = (np.arange(n) * side // max(n, 1) for n in values.shape)
-    sums, counts = np.zeros((2, side, side))
-    for into, what in ((sums, values), (counts, counted)):
-        lines = np.zeros((side, what.shape[1]))
-        np.add.at(lines, rows, what)
-        np.add.at(into.T, columns, lines.T)
-    return sums / np.maximum(counts, 1)
+def _seen(layer: LayerRecord, heads: slice, rows: range) -> Tensor:
+    """Who may attend: [head or 1, row, key]."""
+    allowed = layer.scores.allowed(rows.start, rows.stop)
+    if allowed is None:
+        shape = 1, len(rows), layer.scores.shape[3]
+        return torch.ones(shape, dtype=torch.bool, device=layer.scores.q.device)
+    return allowed[0, heads] if allowed.shape[1] > 1 else allowed[0]
+
+
+def _regions(length: int, side: int, like: Tensor) -> Tensor:
+    """Which region each position lies in: 1 there, [side, position]."""
+    at = torch.arange(length, device=like.device)
+    found = like.new_zeros(side, length)
+    found[at * side // max(1, length), at] = 1.0
+    return found
+
+
+def _joined(blocks: Sequence[_Block], head: int, shape: tuple[int, int], least: float) -> Kept:
+    def under(name: str) -> np.ndarray:
+        none = np.zeros(0, dtype=float if name in ("weight", "rest") else int)
+        return np.concatenate([getattr(block, name)[head] for block in blocks] or [none])
+
+    mass = others = None
+    if least > 0:
+        mass = np.sum([block.mass[head] for block in blocks], axis=0, dtype=float)
+        others = np.sum([block.others[head] for block in blocks], axis=0)
+    cells = under("count"), under("key"), under("weight"), under("rest")
+    return Kept(shape, *cells, least, mass, others)
+
+
+def mean_of(parts: Sequence[Kept], weights: Sequence[float], least: float) -> Kept:
+    """The mean of patterns over the same tokens, of the cells that they keep.
+
+    A cell that only some of them keep has what these hold, and is no more than that; what is under `least` and what
+    they did not keep counts as the rest, so that a row's mass stays what it was.
+
+    Args:
+        parts: of one shape.
+        weights: how much each counts; they need not add up to 1.
+        least: cells of at least this mean weight are kept.
+    """
+    queries, keys = shape = parts[0].shape
+    shares = np.asarray(weights, dtype=float) / sum(weights)
+    at, place = np.unique(np.concatenate([_places(part) for part in parts]), return_inverse=True)
+    held = np.concatenate([part.weight * s for part, s in zip(parts, shares, strict=True)])
+    mean = np.bincount(place, held, minlength=len(at))
+    row, key = at // keys, at % keys
+    rest = np.sum([part.rest * s for part, s in zip(parts, shares, strict=True)], axis=0)
+    if least <= 0:
+        return Kept(shape, np.bincount(row, minlength=queries), key, mean, rest, least)
+    strong = mean >= least
+    rest = rest + np.bincount(row[~strong], mean[~strong], minlength=queries)
+    mass, others = _rest_by_region(parts, shares, (row, key, mean, strong))
+    count = np.bincount(row[strong], minlength=queries)
+    return Kept(shape, count, key[strong], mean[strong], rest, least, mass, others)
+
+
+def _places(part: Kept) -> np.ndarray:
+    """Where the cells are, row after row: query * keys + key."""
+    rows = np.repeat(np.arange(part.shape[0], dtype=np.int64), part.count)
+    places: np.ndarray = rows * part.shape[1] + part.key
+    return places
+
+
+def _rest_by_region(
+    parts: Sequence[Kept], shares: np.ndarray, cells: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the cells that the mean does not keep hold, and how many they are, by region."""
+    row, key, mean, strong = cells
+    maps = list(_maps(parts))
+    side = len(maps[0][0])
+    queries, keys = parts[0].shape
+    region = row * side // queries, key * side // keys
+    mass = np.sum([m * s for (m, _), s in zip(maps, shares, strict=True)], axis=0)
+    np.add.at(mass, tuple(x[~strong] for x in region), mean[~strong])
+    others = np.max([visible for _, visible in maps], axis=0)
+    np.add.at(others, tuple(x[strong] for x in region), -1)
+    return mass, others
+
+
+def _maps(parts: Sequence[Kept]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Of each pattern the mass that is not kept and how many cells may be seen, by region."""
+    for part in parts:
+        assert part.mass is not None
+        assert part.others is not None
+        side = len(part.mass)
+        visible = part.others.copy()
+        rows = np.repeat(np.arange(part.shape[0]), part.count)
+        np.add.at(visible, (rows * side // part.shape[0], part.key * side // part.shape[1]), 1)
+        yield part.mass, visible

@@ -1,24 +1,39 @@
-"""A scene: one record as the viewer takes it, an index of plain values and chunks of bytes made when asked for."""
+"""A scene: one record as the viewer takes it, an index of plain values and chunks of bytes made when asked for.
+
+The index says what there is (texts, layers, masks, what each head does, what the grid can be coloured by). Chunks are
+the cells of a head ("18.6"), the mean over the heads of a layer ("mean/18") or of a whole stack ("mean/", or
+"mean/encoder"), and whatever JSON the panels have been told ("fires").
+"""
 
 from __future__ import annotations
 
 import json
-import math
+import unicodedata
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from headwise.names import HeadId
-from headwise.see.record import LayerRecord, Record, Side
+from headwise.core.scores import BLOCK_CELLS
+from headwise.names import HeadError, HeadId, LayerId
+from headwise.see.record import LayerRecord, Record, Side, distinct
 from headwise.see.summary import HeadSummary, summarise
-from headwise.show.grid import KINDS
-from headwise.show.page.cells import packed
-from headwise.show.page.keeping import kept_of
-from headwise.show.palette import hex_of
+from headwise.show.page.cells import Kept, packed
+from headwise.show.page.colouring import number, of_record
+from headwise.show.page.keeping import kept_heads, mean_of
+from headwise.show.page.sight import Masks
+from headwise.show.page.tables import Table, told_table
 
-__all__ = ["Scene"]
+__all__ = ["MEAN", "Scene"]
+
+MEAN = "mean/"
+"""What the name of a mean begins with."""
+
+_TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross-attention"}
+
+_HELD = 16 * BLOCK_CELLS
+"""So many cells of a layer are kept in mind from one chunk to the next."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +42,11 @@ class Scene:
 
     Attributes:
         record: of one text.
-        title: beside which it is chosen among others.
+        title: by which it is chosen among others; "" = the model.
         note: what was done to the model or text, "" for nothing.
-        told: chunks of JSON by name, for panels that need more ("fires", "flow").
+        told: chunks of JSON by name, for panels that need more ("fires", "flow"): values, or functions that make
+            them when they are asked for.
+        tables: profiles, roles and importances of the model, which colour the grid.
         least: cells of at least this weight are kept; 0 = all.
         side: of the pooled map of the others.
     """
@@ -37,35 +54,51 @@ class Scene:
     record: Record
     title: str = ""
     note: str = ""
-    told: Mapping[str, Any] = field(default_factory=dict)
+    told: Mapping[str, Any | Callable[[], Any]] = field(default_factory=dict)
+    tables: Sequence[Table] = ()
     least: float = 0.0
     side: int = 64
+    _held: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def summaries(self) -> list[HeadSummary]:
+        """What each head does most."""
+        return summarise(self.record)
 
     @cached_property
     def index(self) -> dict[str, Any]:
         """What the viewer reads first, as JSON takes it."""
-        summaries = summarise(self.record)
-        sides = self.record.sides
+        masks = Masks()
+        colourings, evidence = of_record(self.record, self.summaries), {}
+        for table in self.tables:
+            more, by_head = told_table(table)
+            colourings += more
+            for head, blocks in by_head.items():
+                evidence.setdefault(head, []).extend(blocks)
+        own = {str(id) for id in self.record.heads()}
         return {
             "title": self.title or self.record.model,
             "model": self.record.model,
             "text": self.record.text,
-            "note": self.note,
-            "verified": _number(self.record.verified),
-            "sides": [_side(side) for side in sides],
-            "streams": self._streams(),
-            "kinds": [{"name": k.does, "colour": hex_of(k.colour)} for k in KINDS.values()],
-            "heads": {str(s.id): _head(s) for s in summaries},
-            "statistics": {},
-            "evidence": {},
+            "note": self._noted(),
+            "verified": number(self.record.verified),
+            "sides": [_side(side, name) for side, name in self._sides()],
+            "streams": self._streams(masks),
+            "masks": masks.found,
+            "heads": {str(s.id): _head(s) for s in self.summaries},
+            "colourings": [_only(one, own) for one in colourings],
+            "evidence": {head: blocks for head, blocks in evidence.items() if head in own},
             "told": list(self.told),
             "least": self.least,
         }
 
-    @property
+    @cached_property
     def keys(self) -> list[str]:
-        """The names of all chunks."""
-        return [*map(str, self.record.heads()), *self.told]
+        """The names of all chunks, in the order in which they are made quickest."""
+        found = []
+        for id, layer in self.record.layers.items():
+            found += [str(id.head(head)) for head in layer.naming.heads] + [f"{MEAN}{id}"]
+        return [*found, *(f"{MEAN}{name}" for name in self._stacks), *self.told]
 
     def chunk(self, key: str) -> bytes:
         """The bytes of a chunk, deflated.
@@ -74,10 +107,17 @@ class Scene:
             HeadError: there is none of this name.
         """
         if key in self.told:
-            return zlib.compress(json.dumps(self.told[key], allow_nan=False).encode(), 9)
+            told = self.told[key]
+            told = told() if callable(told) else told
+            return zlib.compress(json.dumps(told, allow_nan=False).encode(), 9)
+        if key.startswith(MEAN):
+            return packed(self._mean(key.removeprefix(MEAN)))
         id = HeadId.parse(key)
         layer = self.record.layer_of(id)
-        return packed(kept_of(layer, layer.index(id.head), self.least, self.side))
+        at = layer.index(id.head)
+        if _cells(layer) > _HELD and self.least <= 0:
+            return packed(kept_heads(layer, self.least, self.side, slice(at, at + 1))[0])
+        return packed(self._heads(layer)[at])
 
     def rows(self, head: str, start: int, stop: int) -> bytes:
         """All cells of some rows of a head, deflated.
@@ -87,57 +127,130 @@ class Scene:
         """
         id = HeadId.parse(head)
         layer = self.record.layer_of(id)
-        return packed(kept_of(layer, layer.index(id.head), 0.0, 0, range(start, stop)))
+        at = layer.index(id.head)
+        rows = range(max(0, start), min(stop, layer.scores.shape[2]))
+        return packed(kept_heads(layer, 0.0, 0, slice(at, at + 1), rows)[0])
 
-    def _streams(self) -> list[dict[str, Any]]:
+    def _heads(self, layer: LayerRecord) -> list[Kept]:
+        """The cells of a layer's heads; those of the last layer asked for are held."""
+        held = self._held.get("heads")
+        if held is None or held[0] is not layer:
+            held = layer, kept_heads(layer, self.least, self.side)
+            self._held["heads"] = held
+        kept: list[Kept] = held[1]
+        return kept
+
+    def _mean(self, name: str) -> Kept:
+        """The mean over the heads of a layer or of a stack."""
+        if name in self._stacks:
+            layers = self._stacks[name]
+            means = [self._mean(str(layer.id)) for layer in layers]
+            return mean_of(means, [layer.num_heads for layer in layers], self.least)
+        layer = self._layers.get(name)
+        if layer is None:
+            raise HeadError(f"there is no mean of {name!r}: {', '.join(self._layers)} have one")
+        means = self._held.setdefault("means", {})
+        if name not in means:
+            means[name] = mean_of(self._heads(layer), [1.0] * layer.num_heads, self.least)
+        mean: Kept = means[name]
+        return mean
+
+    @cached_property
+    def _layers(self) -> dict[str, LayerRecord]:
+        return {str(id): layer for id, layer in self.record.layers.items()}
+
+    @cached_property
+    def _stacks(self) -> dict[str, list[LayerRecord]]:
+        """The layers of each stack whose patterns are all of one shape, of which there is a mean."""
+        found: dict[str, list[LayerRecord]] = {}
+        for id, layer in self.record.layers.items():
+            found.setdefault(id.stream, []).append(layer)
+        return {n: ls for n, ls in found.items() if len({x.scores.shape[2:] for x in ls}) == 1}
+
+    def _sides(self) -> list[tuple[Side, str]]:
+        """The texts with their names: those that look, then those that are looked at alone."""
+        layers = self.record.layers.values()
+        sides = distinct([*self.record.sides, *(layer.keys for layer in layers)])
+        names = ["text"] if len(sides) == 1 else ["source", "target"]
+        names += [f"text {n}" for n in range(3, len(sides) + 1)]
+        return list(zip(sides, names, strict=True))
+
+    def _streams(self, masks: Masks) -> list[dict[str, Any]]:
         by_name: dict[str, list[LayerRecord]] = {}
         for id, layer in self.record.layers.items():
             by_name.setdefault(id.stream, []).append(layer)
-        places = {side.tokens: i for i, side in enumerate(self.record.sides)}
+        places = {side.tokens: i for i, (side, _) in enumerate(self._sides())}
         return [
             {
                 "name": name,
-                "title": name or "",
+                "title": _TITLES.get(name, name),
                 "queries": places[layers[0].queries.tokens],
-                "keys": places.get(layers[0].keys.tokens, 0),
-                "layers": [
-                    {
-                        "id": str(layer.id),
-                        "number": layer.id.layer,
-                        "heads": list(layer.naming.heads),
-                        "kv": list(layer.naming.kv),
-                        "total": layer.naming.total,
-                    }
-                    for layer in layers
-                ],
+                "keys": places[layers[0].keys.tokens],
+                "layers": [_layer(layer, masks) for layer in layers],
             }
             for name, layers in by_name.items()
         ]
 
+    def _noted(self) -> str:
+        """The note, and whether some weights are no numbers."""
+        broken = [id for id, x in self.record.layers.items() if x.verified != x.verified]
+        if not broken:
+            return self.note
+        said = ", ".join(map(str, broken[:3])) + (" ..." if len(broken) > 3 else "")
+        why = f"layers {said} hold numbers that are none (NaN): weights that are none are left out"
+        return f"{self.note}; {why}" if self.note else why
 
-def _side(side: Side) -> dict[str, Any]:
+
+def _cells(layer: LayerRecord) -> int:
+    _, heads, queries, keys = layer.scores.shape
+    return heads * queries * keys
+
+
+def _layer(layer: LayerRecord, masks: Masks) -> dict[str, Any]:
+    id: LayerId = layer.id
+    return {
+        "id": str(id),
+        "number": id.layer,
+        "heads": list(layer.naming.heads),
+        "kv": list(layer.naming.kv),
+        "total": layer.naming.total,
+        "mask": masks.number(layer),
+    }
+
+
+def _side(side: Side, name: str) -> dict[str, Any]:
     alone = [
         i
         for i, token in enumerate(side.tokens)
         if token.special or (token.id >= 0 and not any(c.isalnum() for c in token.text))
     ]
-    return {
+    found = {
         "text": side.text,
+        "name": name,
         "tokens": [[t.label, t.start, t.end, int(t.special)] for t in side.tokens],
         "words": [[w.text, w.first, w.last] for w in side.words],
         "separators": alone,
     }
+    return found | ({"rtl": True} if _right_to_left(side.text) else {})
+
+
+def _right_to_left(text: str) -> bool:
+    """Whether its first letter is of a script that runs from right to left."""
+    kinds = (unicodedata.bidirectional(character) for character in text)
+    return next((kind != "L" for kind in kinds if kind in ("L", "R", "AL")), False)
 
 
 def _head(summary: HeadSummary) -> dict[str, Any]:
     return {
         "does": summary.does,
-        "mass": _number(summary.mass),
+        "mass": number(summary.mass),
         "kv": summary.kv_group,
-        "masses": {rule: _number(mass) for rule, mass in summary.masses.items()},
-        "top": [[cell.query, cell.key, _number(cell.weight)] for cell in summary.top],
+        "masses": {rule: number(mass) for rule, mass in summary.masses.items()},
+        "top": [[cell.query, cell.key, number(cell.weight)] for cell in summary.top],
     }
 
 
-def _number(x: float) -> float | None:
-    return float(f"{x:.5g}") if math.isfinite(x) else None
+def _only(colouring: dict[str, Any], heads: set[str]) -> dict[str, Any]:
+    """A colouring of the heads that the record has."""
+    values = {head: value for head, value in colouring["values"].items() if head in heads}
+    return colouring | {"values": values}

@@ -1,6 +1,6 @@
 // The pattern of one head as the cells that were kept, row by row, and what the others of a region hold on average.
 
-const ROOT = 4095; // a weight w is kept as round(sqrt(w) * ROOT)
+const ROOT = 2047; // a weight w is kept as round(sqrt(w) * ROOT)
 const HEADER = 7; // numbers of four bytes before the cells
 
 /**

@@ -1,0 +1,151 @@
+"""save_page: records as one HTML file that opens in any browser, also from a mail, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headwise.files import check_writable
+from headwise.names import ConfigError, HeadId, OutputError
+from headwise.see.record import Record
+from headwise.show.page.choosing import BUDGET, least_for
+from headwise.show.page.document import save_document
+from headwise.show.page.scene import Scene
+from headwise.show.page.tables import Table, model_of
+
+__all__ = ["ENDINGS", "check_page", "save_page", "scenes_of"]
+
+ENDINGS = (".html", ".htm")
+
+_START = (
+    "scene head tab scope unit first separators colour query key pinned withScene withHead layer zoom"
+).split()
+
+
+def save_page(
+    records: Record | Sequence[Record],
+    path: str | Path,
+    *,
+    tables: Sequence[Table] = (),
+    start: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write one HTML file that shows records: every head's map, lines, numbers and masks, side by side where several.
+
+    It holds all it needs and asks nothing of the network. Of long texts the strongest cells are kept and the others
+    pooled, so that the file stays near 10 MB; the page says which are.
+
+    Args:
+        records: from `look`; the first one is shown first.
+        path: of a .html file.
+        tables: profiles, roles and importances of a model that is shown, to colour its heads by.
+        start: what the view starts with, for instance {"head": "18.6", "colour": "entropy"}; the names are those
+            in the address of a view.
+        progress: called as progress(chunks done, chunks in all).
+
+    Raises:
+        OutputError: a path that is no .html file, or cannot be written; an older file stays as it was.
+        ConfigError: no record, a table of another model, or a start that is none.
+        HeadError: a start at a head that is not there.
+    """
+    check_page(Path(path))
+    held = [records] if isinstance(records, Record) else list(records)
+    scenes = scenes_of(held, tables=tables)
+    save_document(scenes, path, checked_start(scenes, start or {}), progress)
+
+
+def check_page(path: Path) -> None:
+    """Refuse a path at which no page can be written, before anything is made.
+
+    Raises:
+        OutputError: another ending, or a path that cannot be written.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise OutputError(f"{str(path)!r} is no name of a page; it must end in {' or '.join(ENDINGS)}")
+    check_writable(path, "the page")
+
+
+def scenes_of(
+    records: Sequence[Record],
+    *,
+    tables: Sequence[Table] = (),
+    notes: Sequence[str] | None = None,
+    told: Sequence[Mapping[str, Any]] | None = None,
+    budget: float = BUDGET,
+) -> list[Scene]:
+    """A scene for each record, with the tables that are of its model.
+
+    Args:
+        records: what is shown.
+        tables: profiles, roles and importances.
+        notes: what was done to each; None = nothing.
+        told: chunks of JSON for each, as `Scene` takes them.
+        budget: bytes of all their cells in the file.
+
+    Raises:
+        ConfigError: no record, or a table of a model that is not shown.
+    """
+    if not records or not all(isinstance(record, Record) for record in records):
+        came = "none" if not records else type(records[0]).__name__
+        raise ConfigError(f"a page takes records from hw.look, at least one, came {came}")
+    shown = {record.model for record in records}
+    for table in tables:
+        if model_of(table) not in shown:
+            raise ConfigError(
+                f"a table is of {model_of(table)}, and the page shows {', '.join(sorted(shown))}; "
+                "give tables of the models shown"
+            )
+    share = budget / len(records)
+    return [
+        Scene(
+            record,
+            title=title,
+            note=notes[i] if notes else "",
+            told=told[i] if told else {},
+            tables=[table for table in tables if model_of(table) == record.model],
+            least=least_for(record, share),
+        )
+        for i, (record, title) in enumerate(zip(records, _titles(records, notes), strict=True))
+    ]
+
+
+def checked_start(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str, Any]:
+    """What a view starts with.
+
+    Raises:
+        ConfigError: a name that no view has.
+        HeadError: a head that is not there.
+    """
+    for name in start:
+        if name not in _START:
+            raise ConfigError(f"start has no {name!r}; its names are {', '.join(_START)}")
+    at = start.get("scene", 0)
+    if not isinstance(at, int) or not 0 <= at < len(scenes):
+        raise ConfigError(f"start takes a scene from 0 to {len(scenes) - 1}, came {at!r}")
+    head = str(start.get("head", ""))
+    if head and not head.startswith("mean/"):
+        id = HeadId.parse(head)
+        scenes[at].record.layer_of(id)
+    return dict(start)
+
+
+def _titles(records: Sequence[Record], notes: Sequence[str] | None) -> list[str]:
+    """What tells the records apart: the model where there are several, the text where these differ, what was done."""
+    models = len({record.model for record in records}) > 1
+    texts = len({record.text for record in records}) > 1
+    found = []
+    for i, record in enumerate(records):
+        parts = [record.model] if models or not texts else []
+        if texts:
+            parts.append(shortened(record.text, 40))
+        if notes and notes[i]:
+            parts.append(notes[i])
+        found.append(" · ".join(parts))
+    return found
+
+
+def shortened(text: str, length: int) -> str:
+    """A text on one line, cut where it is longer."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"

@@ -1,0 +1,179 @@
+"""What tables of profiles, roles and importances add to a page: colourings of the grid, and evidence of each head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwise.cut.ranking.files import load_importance
+from headwise.names import ConfigError, HeadId, ModelError
+from headwise.see.profile.files import load_profile
+from headwise.see.roles.files import load_roles
+from headwise.see.roles.role import Role, Roles
+from headwise.show.grid import grid_of_roles
+from headwise.show.page.colouring import kinds_told, number, numbers
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Table", "load_table", "model_of", "told_table"]
+
+Table = Any
+"""A profile or an importance (xarray Datasets over layer and head), or Roles."""
+
+_ENDS = ("_low", "_high", "_count", "_error", "_first", "_second")
+"""What stands beside a number of a table, and is no colouring of its own."""
+
+_BESIDE = ("standard_error", "rows")
+
+
+def load_table(path: str | Path) -> Table:
+    """Read a profile, roles or an importance that headwise saved as netCDF, whichever it is.
+
+    Raises:
+        ModelError: the file is missing, or none of these.
+    """
+    loaders: list[Callable[[Path], Table]] = [load_profile, load_roles, load_importance]
+    for load in loaders:
+        try:
+            return load(Path(path))
+        except ModelError as error:
+            if "is not" not in str(error):
+                raise ModelError(f"{error}; give a profile, roles or an importance, saved as .nc") from None
+    raise ModelError(
+        f"{path} is no profile, no roles and no importance of this version of headwise; save one as .nc first"
+    )
+
+
+def model_of(table: Table) -> str:
+    """The model that a table is of.
+
+    Raises:
+        ConfigError: it is no table of heads.
+    """
+    if isinstance(table, Roles):
+        return table.model
+    if not {"layer", "head"} <= set(getattr(table, "dims", ())) or "model" not in table.attrs:
+        raise ConfigError(
+            f"tables takes profiles, roles and importances, came {type(table).__name__}; "
+            "make one with hw.profile, hw.roles or hw.importance"
+        )
+    return str(table.attrs["model"])
+
+
+def told_table(table: Table) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+    """Colourings of the grid, and of each head what the viewer shows as evidence."""
+    if isinstance(table, Roles):
+        return [_of_roles(table)], _claims(table)
+    importance = "importance" in table.data_vars
+    kind = "importance" if importance else "profile"
+    columns = list(_columns(table))
+    colourings = []
+    for name in columns:
+        about = table[name].attrs
+        unit = str(about.get("units", "1"))
+        values = dict(_values(table, table[name].values))
+        share = unit == "1" and not importance and _within_1(table[name].values)
+        title = _words(name) if importance else f"{_words(name)} (profile)"
+        of = f"{kind}.{name}" if not importance else name
+        says = str(about.get("long_name", name))
+        one = numbers(of, title, says, "" if unit == "1" else unit, values, share=share)
+        if one["values"]:
+            colourings.append(one)
+    return colourings, _measured(table, columns, kind)
+
+
+def _columns(table: xr.Dataset) -> Iterator[str]:
+    for name, variable in table.data_vars.items():
+        plain = variable.dims == ("layer", "head") and str(name) not in _BESIDE
+        if plain and not str(name).endswith(_ENDS):
+            yield str(name)
+
+
+def _values(table: xr.Dataset, values: np.ndarray) -> Iterator[tuple[str, float]]:
+    for i, layer in enumerate(table["layer"].values):
+        for j, head in enumerate(table["head"].values):
+            if math.isfinite(values[i, j]):
+                yield f"{layer}.{head}", float(values[i, j])
+
+
+def _within_1(values: np.ndarray) -> bool:
+    seen = values[np.isfinite(values)]
+    return bool(seen.size) and bool(seen.min() >= 0 and seen.max() <= 1)
+
+
+def _measured(
+    table: xr.Dataset, columns: list[str], kind: str
+) -> dict[str, list[dict[str, Any]]]:
+    """One block of lines for each head: every number with its interval or standard error."""
+    lines: dict[str, list[str]] = {}
+    for name in columns:
+        low, high = (_beside(table, f"{name}{end}") for end in ("_low", "_high"))
+        error = _beside(table, "standard_error") if kind == "importance" else {}
+        unit = str(table[name].attrs.get("units", "1"))
+        for head, x in _values(table, table[name].values):
+            line = f"{_words(name)} {x:.3g}" + ("" if unit == "1" else f" {unit}")
+            if head in low and head in high:
+                line += f" ({low[head]:.3g} to {high[head]:.3g})"
+            if head in error:
+                line += f" ± {error[head]:.2g} (standard error)"
+            lines.setdefault(head, []).append(line)
+    title = _title(table, kind)
+    return {head: [{"title": title, "lines": held, "cases": []}] for head, held in lines.items()}
+
+
+def _beside(table: xr.Dataset, name: str) -> dict[str, float]:
+    return dict(_values(table, table[name].values)) if name in table.data_vars else {}
+
+
+def _title(table: xr.Dataset, kind: str) -> str:
+    texts = table.attrs.get("texts")
+    over = "" if texts is None else f" over {int(texts):,} text{'' if int(texts) == 1 else 's'}"
+    if kind == "importance":
+        return f"Importance by {table.attrs.get('method', 'an unknown method')}{over}"
+    return f"Profile{over}; in brackets 95 % intervals"
+
+
+def _of_roles(roles: Roles) -> dict[str, Any]:
+    grid = grid_of_roles(roles)
+    names = [kind.does for kind in grid.kinds]
+    cells = {
+        str(cell.id): [names.index(cell.kind.does), number(cell.mass)] for cell in grid.cells
+    }
+    return {
+        "name": "role",
+        "title": "Role over a corpus",
+        "says": "the role that is most above its baseline; paler: less above it",
+        "kinds": kinds_told(grid.kinds),
+        "values": cells,
+    }
+
+
+def _claims(roles: Roles) -> dict[str, list[dict[str, Any]]]:
+    found: dict[HeadId, list[dict[str, Any]]] = {}
+    for role in roles.claimed:
+        found.setdefault(role.head, []).append(
+            {"title": f"Role: {_words(role.probe)}", "lines": _lines(role), "cases": []}
+        )
+    return {str(head): claims for head, claims in found.items()}
+
+
+def _lines(role: Role) -> list[str]:
+    kind = "mean attention to the keys named" if role.by == "mass" else "share of hits"
+    interval = ""
+    if math.isfinite(role.low):
+        interval = f", 95 % interval {role.low:.3f} to {role.high:.3f}"
+    return [
+        role.says or _words(role.probe),
+        f"{role.score:.3f} {kind}{interval}",
+        f"baseline {role.baseline:.3f} ({role.baseline_is})",
+        f"{role.cases:,} cases in {role.texts:,} texts",
+    ]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
