@@ -5,9 +5,11 @@ import { makeApp } from "./app.js";
 import { makeStore, fromHash, toHash } from "./state.js";
 import { gridPanel } from "./grid.js";
 import { mapPanel } from "./map.js";
+import { numbersPanel } from "./numbers.js";
+import { exportPanel } from "./export.js";
 
 /** Panels beside each other all the time, and those of which one tab shows one. */
-const ASIDE = [gridPanel];
+const ASIDE = [gridPanel, numbersPanel, exportPanel];
 const TABS = [mapPanel];
 
 /** Show what a source has in `root`. `address` says whether the view is kept in the page's address. */
@@ -18,6 +20,7 @@ export async function view(root, source, { address = true } = {}) {
   if (address) store.set(fromHash(location.hash));
   const app = makeApp(root, source, index, store);
   const aside = ASIDE.map((make) => make(app)), tabs = TABS.map((make) => make(app));
+  app.panels = [...aside, ...tabs];
   const stage = el("div", { class: "hw-stage" }, tabs.map((tab) => tab.element));
   root.replaceChildren(
     el("div", { class: "hw-body" }, aside.map((panel) => panel.element), stage),
