@@ -16,9 +16,11 @@ import { tabsOf } from "./tabs.js";
 import { saying } from "./saying.js";
 import { gridPanel } from "./grid.js";
 import { mapPanel } from "./map.js";
+import { numbersPanel } from "./numbers.js";
+import { exportPanel } from "./export.js";
 
 /** Panels that are always there, and those of which one tab shows one. */
-const ASIDE = [gridPanel];
+const ASIDE = [gridPanel, numbersPanel, exportPanel];
 const TABS = [mapPanel];
 
 /** Where a panel that is always there stands, by its name; the others are at the right. */

@@ -1,0 +1,145 @@
+// The numbers of the head chosen: what it does, where it stands among all heads, its links, one token's row and column.
+
+import { el, isolated, plural, share, short } from "./dom.js";
+import { evidenceOf } from "./evidence.js";
+import { apartWords, headWords } from "./facts.js";
+import { ordinal, ranksOf } from "./ranks.js";
+import { columnNumbers, rowNumbers, seenOf } from "./rows.js";
+
+const LISTED = 6; // links of a token
+const APART_SAID = { first: "first token", separator: "separators" };
+const OF_HEAD = ["head", "scene", "unit", "colour"];
+const OF_TOKEN = [...OF_HEAD, "query", "key", "pinned", "first", "separators"];
+
+/** Beside the stage, always there. */
+export function numbersPanel(app) {
+  const head = el("div", { class: "hw-of-head" }), token = el("div", { class: "hw-of-token" }), proof = el("div", { class: "hw-evidence" });
+  const element = el("section", { class: "hw-numbers", "aria-label": "Numbers" }, head, token, proof);
+
+  async function update(state, changed) {
+    if (!state.head) return;
+    const scene = app.scene();
+    if (OF_HEAD.some((name) => changed.has(name))) {
+      head.replaceChildren(...headParts(app, scene, state));
+      proof.replaceChildren(...(state.head.startsWith("mean/") ? [] : [el("h3", {}, "Evidence"), ...evidenceOf(scene, state.head)]));
+    }
+    if (!OF_TOKEN.some((name) => changed.has(name))) return;
+    const now = app.cellsNow(state.head);
+    if (now !== undefined) return token.replaceChildren(...tokenParts(app, state, now));
+    try {
+      await app.cells(state.head);
+    } catch (error) {
+      return token.replaceChildren(el("p", { class: "hw-quiet" }, error.message));
+    }
+    const later = app.store.get(), found = app.cellsNow(later.head);
+    if (later.head === state.head && later.scene === state.scene && found !== undefined) token.replaceChildren(...tokenParts(app, later, found));
+  }
+  return { name: "numbers", title: "Numbers", element, update };
+}
+
+/** A name, a bar and a number. */
+function barLine(name, value, { top = 1, said = share(value), onclick = null, kind = "" } = {}) {
+  const bar = el("span", { class: "hw-bar", "aria-hidden": "true" });
+  bar.style.setProperty("--part", `${Math.min(100, Math.max(0, (100 * value) / top))}%`);
+  const parts = [el("span", { class: "hw-bar-name" }, name), bar, el("span", { class: "hw-bar-said" }, said)];
+  return el("li", {}, onclick ? el("button", { type: "button", class: kind, onclick }, parts) : el("span", { class: kind }, parts));
+}
+const barList = (lines) => el("ul", { class: "hw-bars" }, lines);
+
+function headParts(app, scene, state) {
+  const numbers = scene.heads[state.head], words = headWords(app, state.head, scene);
+  const title = el("h2", {}, words[0].toUpperCase() + words.slice(1));
+  if (numbers === undefined) return [title];
+  return [title, ...groupLine(app, scene, state.head),
+    el("p", {}, el("b", {}, numbers.does), ` ${share(numbers.mass)}`, el("span", { class: "hw-quiet" }, ` ${doesMeaning(numbers.does)}`)),
+    barList(Object.entries(numbers.masses).map(([rule, mass]) => barLine(rule, mass))),
+    ...standings(scene, state), ...linkParts(app, scene, state)];
+}
+
+const doesMeaning = (does) =>
+  ({ spread: "of the entropy its rows could have", other: "of its attention, to none of these" })[does] ?? "of its attention, on average";
+
+/** The heads that read the same keys and values. */
+function groupLine(app, scene, id) {
+  const layer = app.layerOf(id, scene), group = scene.heads[id].kv;
+  const others = (layer?.heads ?? []).map((head) => `${layer.id}.${head}`).filter((other, i) => layer.kv[i] === group && other !== id);
+  if (!others.length) return [];
+  const name = (other) => el("button", { type: "button", class: "hw-link", onclick: () => app.store.set({ head: other }) }, other);
+  return [el("p", { class: "hw-quiet" }, `KV group ${group}, shared with `, ...others.flatMap((other, i) => [i ? ", " : "", name(other)]))];
+}
+
+/** Every number that heads can be coloured by, with this head's place among all. */
+function standings(scene, state) {
+  const rows = (scene.colourings ?? []).flatMap((colouring) => {
+    const value = colouring.values?.[state.head];
+    if (value === undefined || value === null) return [];
+    const on = colouring.name === state.colour ? "true" : null;
+    if (Array.isArray(value)) {
+      if (colouring.name === "does") return [];
+      return [el("tr", { "aria-current": on, title: colouring.says }, el("th", { scope: "row" }, colouring.title),
+        el("td", { colspan: 2 }, `${colouring.kinds[value[0]]?.name ?? "–"} ${share(value[1])}`))];
+    }
+    const ranks = ranksOf(colouring);
+    return [el("tr", { "aria-current": on, title: colouring.says }, el("th", { scope: "row" }, colouring.title),
+      el("td", {}, `${short(value)}${colouring.unit ? ` ${colouring.unit}` : ""}`),
+      el("td", { class: "hw-quiet" }, `${ordinal(ranks.get(state.head))} of ${ranks.size}`))];
+  });
+  if (!rows.length) return [];
+  return [el("h3", {}, "Among all heads", el("span", { class: "hw-quiet" }, " highest first")), el("table", {}, el("tbody", {}, rows))];
+}
+
+/** The strongest links, at least three tokens apart. */
+function linkParts(app, scene, state) {
+  const found = scene.heads[state.head].top ?? [];
+  if (!found.length) return [];
+  const [rows, columns] = app.sidesOf(state.head, scene);
+  const at = (side, token) => (state.unit === "words" ? app.units(side, "words").findIndex((word) => token >= word.first && token < word.last) : token);
+  return [el("h3", {}, "Strongest far links"), barList(found.map(([query, key, weight]) => barLine(
+    `${isolated(rows.tokens[query][0])} → ${isolated(columns.tokens[key][0])}`, weight,
+    { onclick: () => app.store.set({ query: at(rows, query), key: at(columns, key), pinned: true }) })))];
+}
+
+/** The row of the token that looks and the column of the one looked at; of a text that looks at itself both of one token. */
+function tokenParts(app, state, found) {
+  const stream = app.streamOf(state.head), own = stream.queries === stream.keys;
+  const query = state.query ?? (own ? state.key : null), key = state.key ?? (own ? state.query : null);
+  const [rows, columns] = app.sidesOf(state.head).map((side) => app.units(side, state.unit));
+  const parts = [];
+  if (query !== null && rows[query]) parts.push(...rowParts(app, state, found, query, rows, columns));
+  if (key !== null && columns[key]) parts.push(...columnParts(app, state, found, key, rows, columns));
+  if (!parts.length) parts.push(el("p", { class: "hw-quiet" }, "Point at a token to see whom it looks at and who looks at it; click to keep it."));
+  return parts;
+}
+
+function rowParts(app, state, found, query, rows, columns) {
+  const numbers = rowNumbers(found, query, app.keysApart(state.head, state.scene, state.unit), LISTED, seenOf(app, state.head, app.scene(), state.unit));
+  const lines = numbers.links.map(([key, weight]) => barLine(isolated(columns[key].label), weight,
+    { kind: key === state.key ? "hw-in hw-chosen" : "hw-in", onclick: () => app.store.set({ query, key, pinned: true }) }));
+  for (const [kind, keys, mass] of numbers.apart) {
+    const way = state[kind === "first" ? "first" : "separators"];
+    const name = kind === "first" ? `${APART_SAID.first} ${isolated(columns[0].label)}` : plural(keys.length, "separator");
+    lines.push(barLine(`${name}${way === "shown" ? "" : `, ${way === "hidden" ? "hidden" : "left out"}`}`, mass, { kind: "hw-apart" }));
+  }
+  lines.push(...othersLine(numbers.others));
+  const scaled = apartWords(state).filter((words) => words.includes("scaled"));
+  return [el("h3", {}, isolated(rows[query].label), " looks at"), barList(lines), ...scaled.map((words) => el("p", { class: "hw-quiet" }, `${words}.`))];
+}
+
+function columnParts(app, state, found, key, rows, columns) {
+  const title = el("h3", {}, isolated(columns[key].label), " is looked at by");
+  const apart = app.keysApart(state.head, state.scene, state.unit);
+  const kind = apart.first.includes(key) ? "first" : apart.separator.includes(key) ? "separators" : null;
+  if (kind && state[kind] !== "shown") return [title, el("p", { class: "hw-quiet" }, "This token is set apart; show it again in the bar above.")];
+  const numbers = columnNumbers(found, key, LISTED);
+  const lines = numbers.links.map(([query, weight]) => barLine(isolated(rows[query].label), weight,
+    { kind: query === state.query ? "hw-out hw-chosen" : "hw-out", onclick: () => app.store.set({ query, key, pinned: true }) }));
+  lines.push(...othersLine(numbers.others));
+  if (!lines.length) lines.push(el("li", { class: "hw-quiet" }, found.cells.complete ? "nobody" : "nobody, as far as cells were kept"));
+  const note = found.cells.complete ? [] : [el("p", { class: "hw-quiet" }, `Cells under ${share(found.cells.least)} are not counted.`)];
+  return [title, barList(lines), ...note];
+}
+
+function othersLine({ count, mass }) {
+  if (count === 0 || (mass <= 0 && !count)) return [];
+  return [barLine(count === null ? "the others together" : `${plural(count, "other")} together`, mass, { kind: "hw-others" })];
+}
