@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import (
@@ -17,10 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["RunProgress", "StepProgress", "long_progress"]
-
-_LONG = 256
-"""From this many tokens on, the progress of one text is shown."""
+__all__ = ["RunProgress", "StepProgress"]
 
 _EVERY = 30.0
 """Seconds between two lines where there is no terminal."""
@@ -140,16 +135,3 @@ class StepProgress:
             seconds = time.monotonic() - self._since
             line = f"{done} of {self.total} done, now {what} ({seconds:.0f} s)"
             Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
-
-
-@contextmanager
-def long_progress(tokens: int, what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on stderr for long texts, when someone is there to see it."""
-    console = Console(stderr=True)
-    if tokens < _LONG or not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from headwise.cli.look.as_json import as_json, write_json
-from headwise.cli.progress import long_progress
+from headwise.cli.look.bar import long_progress
 from headwise.hub.load import Model, load
 from headwise.names import HeadId, LayerId, ModelError
 from headwise.see.circuits.norms import NORMS_SAY

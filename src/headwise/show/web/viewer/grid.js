@@ -24,7 +24,7 @@ export function gridPanel(app) {
               type: "button", tabindex: -1, "data-head": id, "aria-label": `${id} ${head.does} ${share(head.mass)}`,
               onclick: () => app.store.set({ head: id }),
             });
-            button.style.background = scene.kinds.find((kind) => kind.name === head.does)?.colour;
+            button.style.background = scene.colourings[0].kinds.find((kind) => kind.name === head.does)?.colour;
             cells.set(id, button);
             cell.append(button);
           }
