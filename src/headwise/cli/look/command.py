@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from headwise.cli.look.page_options import page_asked, page_options
 from headwise.cli.options import (
     check_id,
     check_json,
@@ -80,6 +82,7 @@ from headwise.names import TextError
     type=click.Path(path_type=Path, allow_dash=True),
     help="Write all heads as JSON; - is the standard output.",
 )
+@page_options
 @device_options
 def look(
     text: str | None,
@@ -99,6 +102,7 @@ def look(
     json_: Path | None,
     device: str | None,
     dtype: str | None,
+    **of_page: Any,
 ) -> None:
     """Look at a TEXT: the grid of all heads, coloured by what each does most, and maps of the most telling.
 
@@ -108,6 +112,7 @@ def look(
     headwise look "The animal didn't cross the street because it was too tired"
     headwise look "..." --word it
     headwise look "..." --head 13.8 --head 21.6 --png maps.png
+    headwise look "..." --html page.html --without 18.6 --beside "Another text"
     headwise look "..." --ffn --word it
     headwise look --file story.txt --model gpt2 --json -
     """
@@ -121,6 +126,7 @@ def look(
         check_id(layer, parts=1, example="18")
     pictures = checked_pictures(png, svg)
     check_json(json_)
+    page = page_asked(of_page, ffn, target, device, dtype)
     given = _read(text, file)
     from headwise.cli.look.neurons import show_fires
     from headwise.cli.look.running import View, show
@@ -141,6 +147,7 @@ def look(
             json=json_,
             device=device,
             dtype=dtype,
+            page=page,
         )
     )
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
 
 from headwise.cli.look.as_json import as_json, write_json
+from headwise.cli.look.bar import long_progress
 from headwise.hub.load import Model, load
 from headwise.names import HeadId, LayerId, ModelError
 from headwise.see.circuits.norms import NORMS_SAY
@@ -33,8 +34,8 @@ from headwise.show.terminal import (
     word_table,
 )
 
-_LONG = 256
-"""From this many tokens on, progress is shown."""
+if TYPE_CHECKING:
+    from headwise.cli.look.page import PageRequest
 
 _TELLS = 3
 """With fewer tokens the one before, the first and the token itself are the same."""
@@ -61,6 +62,7 @@ class View:
     json: Path | None
     device: str | None
     dtype: str | None
+    page: PageRequest | None = None
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,11 @@ def show(view: View) -> None:
     """Look, and show it on the terminal, in pictures and as JSON."""
     model = load(view.model, view.device, view.dtype)
     _check_text(model, view)
-    with _progress(len(view.text) // 3, "reading") as tick:
+    with long_progress(len(view.text) // 3, "reading") as tick:
         record = look(model, view.text, target=view.target, progress=tick)
     chosen = _chosen(record, view)
     places = [] if view.word is None else places_of(record, view.word)
-    with _progress(len(record.tokens), "comparing heads") as tick:
+    with long_progress(len(record.tokens), "comparing heads") as tick:
         summaries = summarise(record, progress=tick)
     maps = _maps(record, summaries, chosen, view) if _shows_maps(view) else []
     if view.json is not None:
@@ -90,10 +92,16 @@ def show(view: View) -> None:
         _print(view, record, summaries, maps, places)
     for path in view.pictures:
         _draw(path, record, summaries, maps, view)
+    if view.page is not None:
+        from headwise.cli.look.page import Opening, write_page
+
+        first = chosen or [summary.id for summary, _ in telling(record, summaries, 1)]
+        with long_progress(len(record.tokens), "writing the page") as tick:
+            write_page(view.page, model, record, Opening.of(first, places), tick)
 
 
 def _check_text(model: Model, view: View) -> None:
-    """Refuse what is known to fail before the model runs: a text it cannot read, a word not in it."""
+    """Refuse before the model runs a text it cannot read, and a word not in it."""
     if getattr(model.module, "main_input_name", "input_ids") != "input_ids":
         return  # look says what it reads instead
     if model.tokenizer is None:
@@ -240,8 +248,7 @@ def _stacks(record: Record) -> list[Stack]:
     streams = list(dict.fromkeys(id.stream for id in record.layers))
     stacks = []
     for stream in streams:
-        layers = [layer for id, layer in record.layers.items() if id.stream == stream]
-        names = [layer.naming for layer in layers]
+        names = [layer.naming for id, layer in record.layers.items() if id.stream == stream]
         kv_heads = [len(set(name.kv)) for name in names]
         stacks.append(Stack.of(stream, [len(name.heads) for name in names], kv_heads))
     return stacks
@@ -277,18 +284,3 @@ def _draw(
         if issubclass(warning.category, MissingGlyphWarning):
             console.print(f"headwise: {warning.message}", markup=False)
     console.print(f"wrote {path}", markup=False)
-
-
-@contextmanager
-def _progress(tokens: int, what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on stderr for long texts, when someone is there to see it."""
-    console = Console(stderr=True)
-    if tokens < _LONG or not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["script", "style"]
+__all__ = ["script", "state_names", "style"]
 
 _IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./([\w-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", re.MULTILINE)
@@ -34,6 +34,14 @@ def style() -> str:
     web = files("headwise.show") / "web" / "viewer"
     names = sorted(part.name for part in web.iterdir() if part.name.endswith(".css"))
     return "\n".join(_read(name) for name in sorted(names, key=lambda n: n != "base.css"))
+
+
+@cache
+def state_names() -> list[str]:
+    """The names of what a view starts with, as `state.js` has them."""
+    start = re.search(r"^export const START = \{\n(.*?)^\};", _read("state.js"), re.M | re.S)
+    assert start is not None
+    return re.findall(r"^  (\w+):", start[1], re.M)
 
 
 def _add(name: str, done: dict[str, str]) -> None:

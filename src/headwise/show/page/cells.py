@@ -55,7 +55,8 @@ class Kept:
         """Mean weight of a cell that is not kept, by region."""
         if self.mass is None or self.others is None:
             return None
-        return self.mass / np.maximum(self.others, 1)
+        mean: np.ndarray = self.mass / np.maximum(self.others, 1)
+        return mean
 
 
 def packed(kept: Kept) -> bytes:
@@ -75,7 +76,7 @@ def packed(kept: Kept) -> bytes:
     if pool is not None:
         share = np.sqrt(pool / top) if top > 0 else np.zeros_like(pool)
         body += np.rint(share * 255).astype(np.uint8).tobytes()
-    return zlib.compress(body, 9)
+    return zlib.compress(body, 6)
 
 
 def _roots(values: np.ndarray) -> np.ndarray:

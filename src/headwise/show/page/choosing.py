@@ -19,10 +19,10 @@ LADDER = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 _LAYERS, _BLOCKS, _ROWS = 8, 6, 8
 """So many layers are looked into, at so many places, each of so many rows."""
 
-_PER_CELL = 1.9, 3.6
+_PER_CELL = 1.6, 2.9
 """Bytes of a cell in the file where all of a row are kept, and where its key must be told too."""
 
-_PER_ROW, _PER_HEAD = 3.0, 4000
+_PER_ROW, _PER_HEAD = 2.2, 3000
 """Bytes of a row and of a head beside its cells, at most."""
 
 

@@ -28,7 +28,11 @@ _MASSES = {
 _APART = ", mean over the queries for which no other rule names the same key"
 
 _STATISTICS = {
-    "entropy": ("Entropy", "mean entropy of the rows: 0 where a row looks at one key alone", "nats"),
+    "entropy": (
+        "Entropy",
+        "mean entropy of the rows: 0 where a row looks at one key alone",
+        "nats",
+    ),
     "distance": ("Distance", "mean distance to the keys looked at, under the weights", "tokens"),
     "largest": ("Largest weight", "mean of the largest weight of each row", ""),
     "to_first": ("First token, all rows", "mean attention to the first token, over all rows", ""),

@@ -9,6 +9,7 @@ from typing import Any
 from headwise.files import check_writable
 from headwise.names import ConfigError, HeadId, OutputError
 from headwise.see.record import Record
+from headwise.show.page.bundle import state_names
 from headwise.show.page.choosing import BUDGET, least_for
 from headwise.show.page.document import save_document
 from headwise.show.page.scene import Scene
@@ -17,10 +18,6 @@ from headwise.show.page.tables import Table, model_of
 __all__ = ["ENDINGS", "check_page", "save_page", "scenes_of"]
 
 ENDINGS = (".html", ".htm")
-
-_START = (
-    "scene head tab scope unit first separators colour query key pinned withScene withHead layer zoom"
-).split()
 
 
 def save_page(
@@ -31,7 +28,7 @@ def save_page(
     start: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write one HTML file that shows records: every head's map, lines, numbers and masks, side by side where several.
+    """Write one HTML file that shows records: the map, lines and numbers of every head, one beside another.
 
     It holds all it needs and asks nothing of the network. Of long texts the strongest cells are kept and the others
     pooled, so that the file stays near 10 MB; the page says which are.
@@ -62,7 +59,9 @@ def check_page(path: Path) -> None:
         OutputError: another ending, or a path that cannot be written.
     """
     if path.suffix.lower() not in ENDINGS:
-        raise OutputError(f"{str(path)!r} is no name of a page; it must end in {' or '.join(ENDINGS)}")
+        raise OutputError(
+            f"{str(path)!r} is no name of a page; it must end in {' or '.join(ENDINGS)}"
+        )
     check_writable(path, "the page")
 
 
@@ -117,9 +116,10 @@ def checked_start(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str
         ConfigError: a name that no view has.
         HeadError: a head that is not there.
     """
+    names = state_names()
     for name in start:
-        if name not in _START:
-            raise ConfigError(f"start has no {name!r}; its names are {', '.join(_START)}")
+        if name not in names:
+            raise ConfigError(f"start has no {name!r}; its names are {', '.join(names)}")
     at = start.get("scene", 0)
     if not isinstance(at, int) or not 0 <= at < len(scenes):
         raise ConfigError(f"start takes a scene from 0 to {len(scenes) - 1}, came {at!r}")
@@ -131,7 +131,7 @@ def checked_start(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str
 
 
 def _titles(records: Sequence[Record], notes: Sequence[str] | None) -> list[str]:
-    """What tells the records apart: the model where there are several, the text where these differ, what was done."""
+    """What tells the records apart: the model where there are several, the text where these differ, a note."""
     models = len({record.model for record in records}) > 1
     texts = len({record.text for record in records}) > 1
     found = []

@@ -1,7 +1,7 @@
 """A scene: one record as the viewer takes it, an index of plain values and chunks of bytes made when asked for.
 
-The index says what there is (texts, layers, masks, what each head does, what the grid can be coloured by). Chunks are
-the cells of a head ("18.6"), the mean over the heads of a layer ("mean/18") or of a whole stack ("mean/", or
+The index says what there is: texts, layers, masks, what each head does, what the grid can be coloured by. Chunks
+are the cells of a head ("18.6"), the mean over the heads of a layer ("mean/18") or of a whole stack ("mean/", or
 "mean/encoder"), and whatever JSON the panels have been told ("fires").
 """
 
@@ -69,7 +69,8 @@ class Scene:
     def index(self) -> dict[str, Any]:
         """What the viewer reads first, as JSON takes it."""
         masks = Masks()
-        colourings, evidence = of_record(self.record, self.summaries), {}
+        colourings = of_record(self.record, self.summaries)
+        evidence: dict[str, list[dict[str, Any]]] = {}
         for table in self.tables:
             more, by_head = told_table(table)
             colourings += more

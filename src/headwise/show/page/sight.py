@@ -18,8 +18,8 @@ __all__ = ["Masks"]
 class Masks:
     """The masks of some layers, those that are alike once; `found` is what the viewer takes.
 
-    A band [back, ahead] says that query q sees the keys q - back to q + ahead, with q counted so that the last query
-    sits at the last key; None = any number. Rows are runs of keys: [start, length, start, length, ...] of each query.
+    A band [back, ahead] says that query q sees the keys q - back to q + ahead, with q counted so that the last
+    query sits at the last key; None = any number. Rows are runs of keys, [start, length, ...] of each query.
     What some of a layer's heads may see counts as seen.
     """
 

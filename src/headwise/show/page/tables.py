@@ -1,4 +1,4 @@
-"""What tables of profiles, roles and importances add to a page: colourings of the grid, and evidence of each head."""
+"""What profiles, roles and importances add to a page: colourings of the grid, and evidence of each head."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwise.cut.ranking.files import load_importance
 from headwise.names import ConfigError, HeadId, ModelError
-from headwise.see.profile.files import load_profile
-from headwise.see.roles.files import load_roles
 from headwise.see.roles.role import Role, Roles
 from headwise.show.grid import grid_of_roles
 from headwise.show.page.colouring import kinds_told, number, numbers
@@ -37,13 +34,18 @@ def load_table(path: str | Path) -> Table:
     Raises:
         ModelError: the file is missing, or none of these.
     """
+    from headwise.cut.ranking.files import load_importance
+    from headwise.see.profile.files import load_profile
+    from headwise.see.roles.files import load_roles
+
     loaders: list[Callable[[Path], Table]] = [load_profile, load_roles, load_importance]
     for load in loaders:
         try:
             return load(Path(path))
         except ModelError as error:
             if "is not" not in str(error):
-                raise ModelError(f"{error}; give a profile, roles or an importance, saved as .nc") from None
+                line = str(error).replace("as a profile", "as a profile, roles or an importance")
+                raise ModelError(line) from None
     raise ModelError(
         f"{path} is no profile, no roles and no importance of this version of headwise; save one as .nc first"
     )
@@ -106,9 +108,7 @@ def _within_1(values: np.ndarray) -> bool:
     return bool(seen.size) and bool(seen.min() >= 0 and seen.max() <= 1)
 
 
-def _measured(
-    table: xr.Dataset, columns: list[str], kind: str
-) -> dict[str, list[dict[str, Any]]]:
+def _measured(table: xr.Dataset, columns: list[str], kind: str) -> dict[str, list[dict[str, Any]]]:
     """One block of lines for each head: every number with its interval or standard error."""
     lines: dict[str, list[str]] = {}
     for name in columns:
@@ -141,9 +141,7 @@ def _title(table: xr.Dataset, kind: str) -> str:
 def _of_roles(roles: Roles) -> dict[str, Any]:
     grid = grid_of_roles(roles)
     names = [kind.does for kind in grid.kinds]
-    cells = {
-        str(cell.id): [names.index(cell.kind.does), number(cell.mass)] for cell in grid.cells
-    }
+    cells = {str(cell.id): [names.index(cell.kind.does), number(cell.mass)] for cell in grid.cells}
     return {
         "name": "role",
         "title": "Role over a corpus",

@@ -1,0 +1,159 @@
+"""What `headwise look --html` does: more records where some are asked for, then one page of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from headwise.cut.ablating.ablating import ablate
+from headwise.hub.load import Model, load
+from headwise.names import HeadId
+from headwise.see.looking import look
+from headwise.see.record import Record
+from headwise.see.wording import Place
+from headwise.show.page.document import save_document
+from headwise.show.page.saving import checked_start, scenes_of
+from headwise.show.page.scene import Scene
+from headwise.show.page.tables import Table
+
+__all__ = ["Opening", "PageRequest", "write_page"]
+
+Tick = Callable[[int, int], None] | None
+
+
+@dataclass(frozen=True, eq=False)
+class PageRequest:
+    """The page asked for on the command line.
+
+    Attributes:
+        path: of the file.
+        beside: other texts.
+        models: other models that read the text.
+        without: heads at zero, a scene for each.
+        tables: what the grid is coloured by.
+        target: what a decoder reads.
+        device: where the models run.
+        dtype: how precisely.
+    """
+
+    path: Path
+    beside: tuple[str, ...]
+    models: tuple[str, ...]
+    without: tuple[str, ...]
+    tables: tuple[Table, ...]
+    target: str | None
+    device: str | None
+    dtype: str | None
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the page opens with: a head, and a word."""
+
+    head: HeadId | None
+    place: Place | None
+
+    @classmethod
+    def of(cls, heads: Sequence[HeadId], places: Sequence[Place]) -> Opening:
+        """The first of the heads and of the places."""
+        return cls(heads[0] if heads else None, places[0] if places else None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """A record with what was done to its model, and what else the page tells of it."""
+
+    record: Record
+    note: str
+    told: Mapping[str, Any]
+
+
+def write_page(
+    request: PageRequest, model: Model, record: Record, opening: Opening, tick: Tick = None
+) -> None:
+    """Write the page, and say so on the standard error.
+
+    Args:
+        request: what was asked for.
+        model: that made the record.
+        record: shown first.
+        opening: what is chosen when the page opens.
+        tick: hears of the progress.
+
+    Raises:
+        OutputError: a path that cannot be written.
+        ConfigError: a table of another model.
+        HeadError: heads of --without that are not there.
+    """
+    shown = [
+        _Shown(record, "", _told(model, record)),
+        *_others(request, model, record.text, tick),
+    ]
+    scenes = scenes_of(
+        [one.record for one in shown],
+        tables=request.tables,
+        notes=[one.note for one in shown],
+        told=[one.told for one in shown],
+    )
+    save_document(scenes, request.path, checked_start(scenes, _start(record, opening)), tick)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(_wrote(request.path, scenes), markup=False)
+
+
+def _told(model: Model, record: Record) -> dict[str, Any]:
+    """What else the panels of the page show, by the names of its chunks: values, or functions that make them.
+
+    A function is called when the file is written, and no longer without the heads that --without names.
+    """
+    return {}
+
+
+def _others(request: PageRequest, model: Model, text: str, tick: Tick) -> Iterator[_Shown]:
+    """The scenes beside the first: with heads at zero, of other texts, by other models."""
+    target = request.target
+    for heads in request.without:
+        with ablate(model, heads):
+            found = look(model, text, target=target, progress=tick)
+            yield _Shown(found, f"without {heads}", _told(model, found))
+    for other in request.beside:
+        found = look(model, other, target=target, progress=tick)
+        yield _Shown(found, "", _told(model, found))
+    for name in request.models:
+        another = load(name, request.device, request.dtype)
+        found = look(another, text, target=target, progress=tick)
+        yield _Shown(found, "", _told(another, found))
+
+
+def _start(record: Record, opening: Opening) -> dict[str, Any]:
+    """What the view starts with, by the names it has in the page's address."""
+    start: dict[str, Any] = {}
+    head, place = opening.head, opening.place
+    if place is not None:
+        start |= {"query": place.word.first, "pinned": True}
+        if head is None or record.layer_of(head).queries.tokens != place.side.tokens:
+            head = _first_of(record, place)
+    if head is not None:
+        start["head"] = str(head)
+    return start
+
+
+def _first_of(record: Record, place: Place) -> HeadId | None:
+    """The first head whose queries are the text that a word stands in."""
+    for id, layer in record.layers.items():
+        if layer.queries.tokens == place.side.tokens:
+            return id.head(layer.naming.heads[0])
+    return None
+
+
+def _wrote(path: Path, scenes: list[Scene]) -> str:
+    """Where it is, how large, and what was pooled."""
+    size = path.stat().st_size / 1e6 if path.is_file() else 0.0
+    pooled = sorted({scene.least for scene in scenes if scene.least > 0})
+    line = f"wrote {path} ({size:.1f} MB)"
+    if pooled:
+        line += f"; cells under {' and '.join(f'{least:g}' for least in pooled)} are pooled"
+    return line
