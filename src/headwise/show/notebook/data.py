@@ -34,7 +34,12 @@ def index_of(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str, Any
 def chunks_of(
     scenes: Sequence[Scene], most: int = AT_ONCE
 ) -> tuple[bytes, dict[str, tuple[int, int]]]:
-    """All chunks one after the other, and where each begins and ends by "scene/key"; none if they are too many."""
+    """All chunks one after the other, and where each begins and ends by "scene/key".
+
+    None where they are too many, or of a text so long that only strong cells are kept: a kernel has them all.
+    """
+    if any(scene.least > 0 for scene in scenes):
+        return b"", {}
     parts: list[bytes] = []
     places: dict[str, tuple[int, int]] = {}
     size = 0
@@ -87,7 +92,7 @@ def known(state: Mapping[str, Any], scenes: Sequence[Scene]) -> dict[str, Any]:
     if wrong:
         raise ConfigError(f"a view has no {wrong[0]!r}; it has {', '.join(names)}")
     head = state.get("head")
-    if head and not any(head in scene.index["heads"] or head in scene.keys for scene in scenes):
+    if head and not any(head in scene.keys for scene in scenes):
         raise HeadError(f"there is no head {head} in this view; give one like {scenes[0].keys[0]}")
     return dict(state)
 

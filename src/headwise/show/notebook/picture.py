@@ -1,4 +1,4 @@
-"""A picture of a record for those who see no live viewer: the grid of heads above the most telling maps."""
+"""A picture of a record for those who see no live viewer: the grid of heads beside the most telling maps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["picture_of"]
 
-_DPI = 96
-_MOST = 128
-"""Tokens up to which maps are drawn; the labels of longer texts could not be read."""
+_DPI = 84
+_FEW, _MOST = 24, 128
+"""Tokens up to which four maps are drawn, and one; the labels of longer texts could not be read."""
 
 
 def picture_of(record: Record, note: str = "") -> tuple[bytes, str]:
@@ -34,7 +34,11 @@ def picture_of(record: Record, note: str = "") -> tuple[bytes, str]:
     """
     summaries = summarise(record)
     caption = f"{record.model}. Text: {_short(record.text)}"
-    found = telling(record, summaries, 3) if len(record.tokens) <= _MOST else []
+    found = (
+        telling(record, summaries, 4 if len(record.tokens) <= _FEW else 1)
+        if len(record.tokens) <= _MOST
+        else []
+    )
     titles = {
         summary.id: f"{summary.id}  {summary.does} {summary.mass:.2f}" for summary, _ in found
     }
@@ -48,7 +52,7 @@ def picture_of(record: Record, note: str = "") -> tuple[bytes, str]:
         if titles:
             maps = [_map(record, id, title) for id, title in titles.items()]
             figures.append(draw_maps(maps, caption=caption))
-        image = _stacked([_drawn(figure) for figure in figures])
+        image = _beside([_drawn(figure) for figure in figures])
     says = f"Heads of {record.model} on “{_short(record.text)}”, coloured by what each does most"
     if titles:
         says += "; maps of " + ", ".join(map(str, titles))
@@ -70,18 +74,18 @@ def _drawn(figure: Figure) -> Any:
     return Image.open(data).convert("RGB")
 
 
-def _stacked(images: list[Any]) -> bytes:
-    """One under the other, on white."""
+def _beside(images: list[Any]) -> bytes:
+    """One beside the other, on white."""
     from PIL import Image
 
-    size = max(image.width for image in images), sum(image.height for image in images)
+    size = sum(image.width for image in images), max(image.height for image in images)
     whole = Image.new("RGB", size, "white")
-    top = 0
+    left = 0
     for image in images:
-        whole.paste(image, (0, top))
-        top += image.height
+        whole.paste(image, (left, 0))
+        left += image.width
     data = io.BytesIO()
-    whole.quantize(128).save(data, format="png", optimize=True)
+    whole.save(data, format="png", optimize=True)
     return data.getvalue()
 
 

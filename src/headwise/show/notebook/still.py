@@ -44,6 +44,8 @@ class Still:
 
     def _frame(self) -> str:
         """The page as an element that runs its script apart from the notebook; "" where it is too long."""
+        if any(scene.least > 0 for scene in self._scenes):
+            return ""
         page = "".join(document(self._scenes, self._start))
         if len(page) > _FRAMED:
             return ""

@@ -15,14 +15,12 @@ async function renderWidget({ model, el: place }) {
     model.on(name, run);
     ends.push(() => model.off(name, run));
   };
-  const listening = (event) => event.stopPropagation();
-  place.addEventListener("keydown", listening);
-  ends.push(() => place.removeEventListener("keydown", listening));
   place.append(root);
   if (model.get("height")) Object.assign(root.style, { maxHeight: model.get("height"), overflow: "auto" });
   const theme = themeAround(place);
   if (theme) root.dataset.theme = theme;
   const app = await view(root, widgetSource(model, on), { address: false });
+  ends.push(app.stop);
   keepState(app.store, model, on);
   return () => ends.forEach((end) => end());
 }
