@@ -52,9 +52,11 @@ def open_page(
     given = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
     opened_in = browser.new_context(offline=isinstance(place, Path), **{**given, **context})
     page = opened_in.new_page()
+    page.set_default_timeout(15000)
     told = _watch(page, here)
     try:
         page.goto(f"{here}#{hash}" if hash else here)
+        _judge(told, expect)  # a script that does not start is known at once
         yield page
         page.evaluate("() => new Promise((done) => setTimeout(done, 50))")  # what comes late
     except BaseException as error:
@@ -63,6 +65,10 @@ def open_page(
         raise
     finally:
         opened_in.close()
+    _judge(told, expect)
+
+
+def _judge(told: Sequence[str], expect: Sequence[str]) -> None:
     wrong = [line for line in told if not any(re.search(pattern, line) for pattern in expect)]
     assert not wrong, "\n".join(wrong)
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from headwise.see.roles.role import Roles as Roles
     from headwise.see.saved import load_record as load_record
     from headwise.see.summary import summarise as summarise
+    from headwise.show.notebook.showing import view as view
     from headwise.show.page.saving import save_page as save_page
 
 __version__ = "0.1.0"
@@ -104,6 +105,7 @@ _HOMES = {
     "save_page": "headwise.show.page.saving",
     "summarise": "headwise.see.summary",
     "timing": "headwise.cut.timing.timing",
+    "view": "headwise.show.notebook.showing",
 }
 
 __all__ = [
@@ -150,6 +152,7 @@ __all__ = [
     "save_page",
     "summarise",
     "timing",
+    "view",
 ]
 
 

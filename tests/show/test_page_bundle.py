@@ -14,7 +14,9 @@ from headwise.show.page.bundle import script, style
 WEB = Path(str(files("headwise.show"))) / "web" / "viewer"
 MODULES = sorted(WEB.glob("*.js"))
 ENTRIES = [
-    path.name for path in MODULES if not re.search(r"^export ", path.read_text("utf-8"), re.M)
+    path.name
+    for path in MODULES
+    if not re.search(r"^export (?!default)", path.read_text("utf-8"), re.M)
 ]
 TOP = re.compile(
     r"^(?:export )?(?:async )?(?:function\*?|const|let|class) ([\w$]+|\{[^}]*\}|\[[^\]]*\])", re.M

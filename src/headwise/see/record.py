@@ -7,10 +7,11 @@ recomputed from these are from the ones the model itself made, at worst.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ from headwise.see.texts.words import RULE, Word, to_words, words_of
 
 if TYPE_CHECKING:
     import xarray as xr
+
+_VIEWER = "headwise.show.notebook.showing"  # a room above, imported when a record is shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,6 +304,17 @@ class Record:
         from headwise.see.rows import statistics_of
 
         return statistics_of(self, stream)
+
+    def show(
+        self,
+        *,
+        tables: Sequence[Any] = (),
+        start: Mapping[str, Any] | None = None,
+        height: str = "",
+    ) -> Any:
+        """The viewer of this record, for a notebook; arguments, result and errors are those of `hw.view`."""
+        home: Any = importlib.import_module(_VIEWER)
+        return home.view(self, tables=tables, start=start, height=height)
 
     def save(self, path: str | Path) -> None:
         """Save the record as one safetensors file; `load_record` reads it back.

@@ -3,4 +3,5 @@
 import { fileSource } from "./source.js";
 import { view } from "./main.js";
 
-view(document.getElementById("viewer"), fileSource(document));
+// a page inside a frame of another has no address of its own
+view(document.getElementById("viewer"), fileSource(document), { address: location.protocol !== "about:" });

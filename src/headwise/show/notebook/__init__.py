@@ -1,0 +1,1 @@
+"""The viewer in a notebook: a widget, or where there can be none, the page in a frame and a picture."""

@@ -1,0 +1,105 @@
+"""What a notebook's viewer is given at once, what it asks for later, and the names of its state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from headwise.names import ConfigError, HeadError, HeadId
+from headwise.show.page.scene import Scene
+
+__all__ = ["AT_ONCE", "answer", "chunks_of", "index_of", "known"]
+
+AT_ONCE = 8_000_000
+"""Chunks of no more bytes than this together are in the notebook, which then needs no kernel to be looked at."""
+
+_ROWS = 4096
+"""So many rows of a head are given at most in one answer."""
+
+
+def index_of(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str, Any]:
+    """What the viewer reads first: the scenes, and that exact rows can be had of the kernel."""
+    live = {"rows": True, "look": False, "cut": False, "flow": False, "fires": False}
+    named = {"models": [], "model": scenes[0].record.model}
+    return {
+        "scenes": [scene.index for scene in scenes],
+        "start": dict(start),
+        "live": {**live, **named},
+    }
+
+
+def chunks_of(
+    scenes: Sequence[Scene], most: int = AT_ONCE
+) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """All chunks one after the other, and where each begins and ends by "scene/key".
+
+    None where they are too many, or of a text so long that only strong cells are kept: a kernel has them all.
+    """
+    if any(scene.least > 0 for scene in scenes):
+        return b"", {}
+    parts: list[bytes] = []
+    places: dict[str, tuple[int, int]] = {}
+    size = 0
+    for number, scene in enumerate(scenes):
+        for key in scene.keys:
+            part = scene.chunk(key)
+            places[f"{number}/{key}"] = (size, size + len(part))
+            size += len(part)
+            if size > most:
+                return b"", {}
+            parts.append(part)
+    return b"".join(parts), places
+
+
+def answer(scenes: Sequence[Scene], asked: Mapping[str, Any]) -> bytes:
+    """The bytes that a viewer asks for: {"what": "chunk", scene, key} or {"what": "rows", scene, head, from, to}.
+
+    Raises:
+        ConfigError: it asks for something else.
+        HeadError: there is no such head or chunk.
+    """
+    number = asked.get("scene")
+    if not isinstance(number, int) or not 0 <= number < len(scenes):
+        raise ConfigError(f"there is no text {number!r} here; there are {len(scenes)}")
+    scene = scenes[number]
+    if asked.get("what") == "chunk":
+        if asked.get("key") not in scene.keys:
+            raise HeadError(f"there are no cells of {asked.get('key')!r} here")
+        return scene.chunk(asked["key"])
+    first, last = asked.get("from"), asked.get("to")
+    if asked.get("what") != "rows" or not isinstance(first, int) or not isinstance(last, int):
+        raise ConfigError(f"what is asked for is not known here: {dict(asked)!r}")
+    rows = scene.record.layer_of(HeadId.parse(asked["head"])).scores.shape[2]
+    if not 0 <= first < last <= min(rows, first + _ROWS):
+        raise ConfigError(
+            f"rows {first} to {last} cannot be had: there are {rows}, and {_ROWS} at once"
+        )
+    return scene.rows(asked["head"], first, last)
+
+
+def known(state: Mapping[str, Any], scenes: Sequence[Scene]) -> dict[str, Any]:
+    """The state itself.
+
+    Raises:
+        ConfigError: a name that a view does not have.
+        HeadError: a head that none of the models has.
+    """
+    names = _names()
+    wrong = [name for name in state if name not in names]
+    if wrong:
+        raise ConfigError(f"a view has no {wrong[0]!r}; it has {', '.join(names)}")
+    head = state.get("head")
+    if head and not any(head in scene.keys for scene in scenes):
+        raise HeadError(f"there is no head {head} in this view; give one like {scenes[0].keys[0]}")
+    return dict(state)
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    """The names of a view's state, which are written in `state.js` alone."""
+    text = (files("headwise.show") / "web" / "viewer" / "state.js").read_text(encoding="utf-8")
+    block = text.split("START = {", 1)[1].split("};", 1)[0]
+    return tuple(re.findall(r"^\s*(\w+):", block, re.MULTILINE))

@@ -1,0 +1,51 @@
+"""view: records in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from headwise.see.record import Record
+from headwise.show.notebook.data import AT_ONCE, known
+from headwise.show.notebook.still import Still
+from headwise.show.page.saving import scenes_of
+from headwise.show.page.tables import Table
+
+__all__ = ["view"]
+
+
+def view(
+    records: Record | Sequence[Record],
+    *,
+    tables: Sequence[Table] = (),
+    start: Mapping[str, Any] | None = None,
+    height: str = "",
+) -> Any:
+    """The viewer of one record or several, for a notebook: the last value of a cell is shown.
+
+    Cells of all heads are saved with the notebook while they take 8 MB or less (some 200 tokens of a small model):
+    it can then be looked at without a kernel. Of longer texts the kernel is asked, for exact rows too.
+
+    Args:
+        records: what is shown, the first one first.
+        tables: profiles, roles and importances of a model that is shown, to colour its heads by.
+        start: what the view starts with: {"head": "18.6", "tab": "map", "unit": "words", ...}.
+        height: a CSS length beyond which the viewer scrolls; "" = as high as it is.
+
+    Returns:
+        The widget, whose `state` is what is looked at: read it, set it, observe it. Without anywidget, something
+        that shows the same page in a frame, and says how to get the widget.
+
+    Raises:
+        ConfigError: no record, a table of another model, or a start that a view does not have.
+        HeadError: a start at a head that none of the models has.
+    """
+    given = [records] if isinstance(records, Record) else list(records)
+    scenes = scenes_of(given, tables=tables, budget=AT_ONCE * 4 / 3)  # as base64
+    begin = known(start or {}, scenes)
+    if find_spec("anywidget") is None:
+        return Still(scenes, begin, height)
+    from headwise.show.notebook.widget import Viewer
+
+    return Viewer(scenes, begin, height)
