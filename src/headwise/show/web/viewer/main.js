@@ -59,7 +59,6 @@ function partsOf(app, start) {
   const parts = { tabs, aside, show: () => {} };
   app.panels = [...aside, ...tabs.panels];
   parts.theme = themeOf(app.root, () => parts.show(app.store.get(), new Set(["theme", ...Object.keys(START)])));
-  app.panels = [...aside, ...tabs.panels];
   parts.search = searchPanel(app, () => tabs.panels.filter((panel) => tabs.names().includes(panel.name)));
   parts.help = helpDialog(app, () => [["Keys", parts.keys], ...[...aside, tabs.shown()].map((panel) => [panel?.title, keysOf(panel)])]);
   parts.header = headerPanel(app);
