@@ -4,7 +4,7 @@ import { el } from "./dom.js";
 import { copyText, linkTo } from "./address.js";
 import { THEMES } from "./theme.js";
 
-const WAYS = [["shown", "shown"], ["hidden", "hidden"], ["renormalised", "hidden, rest renormalised"]];
+const WAYS = [["shown", "shown"], ["hidden", "hidden"], ["renormalised", "renormalised"]];
 
 /** `theme` is theme.js's, `help` opens the help, `start` is what an empty address means. */
 export function barPanel(app, { theme, help, start }) {
@@ -15,9 +15,9 @@ export function barPanel(app, { theme, help, start }) {
     pickOne(app, "separators", "Separators", (scene) => (scene.sides.some((side) => side.separators.length) ? WAYS : [])),
     pickOne(app, "colour", "Colour heads by", (scene) => (scene.colourings ?? []).map((one) => [one.name, one.title])),
   ];
-  const ends = el("div", { class: "hw-bar-end" }, themePick(theme), app.address ? linkButton(app, start) : null,
+  const ends = el("div", { class: "hw-controls-end" }, themePick(theme), app.address ? linkButton(app, start) : null,
     el("button", { type: "button", class: "hw-help-open", "aria-label": "Help: what is shown, and all keys", onclick: help }, "?"));
-  const element = el("div", { class: "hw-bar", role: "group", "aria-label": "How it is shown" }, choices.map((one) => one.element), ends);
+  const element = el("div", { class: "hw-controls", role: "group", "aria-label": "How it is shown" }, choices.map((one) => one.element), ends);
   const update = (state) => choices.forEach((one) => one.update(state));
   return { name: "bar", title: "Controls", element, ends, update };
 }
@@ -58,7 +58,7 @@ function themePick(theme) {
 }
 
 function linkButton(app, start) {
-  const button = el("button", { type: "button", class: "hw-link", onclick: async () => {
+  const button = el("button", { type: "button", class: "hw-copy-link", onclick: async () => {
     const link = linkTo(app.store.get(), start), done = await copyText(link);
     button.textContent = done ? "Copied" : "Copy link";
     if (!done) app.notice.show(`The browser does not let this page copy; the link is ${link}`);

@@ -2,6 +2,7 @@
 
 import { short, share } from "./dom.js";
 import { mix, rgb, shade } from "./paint.js";
+import { shadeApart } from "./paint_cells.js";
 
 const FAINTEST = 0.3; // part of a kind's colour where there is none of it, so that the hue is never lost
 
@@ -28,7 +29,7 @@ export function numberTint(colouring, value, colours) {
   const { low, high } = colouring;
   if (!colouring.diverging) return shade(high > low ? (value - low) / (high - low) : 0, colours.dark);
   const most = Math.max(Math.abs(low), Math.abs(high)) || 1;
-  return mix(rgb(colours.paper), rgb(value < 0 ? colours.in : colours.out), Math.min(Math.abs(value) / most, 1));
+  return shadeApart(value / most, colours.dark);
 }
 
 /** What a colouring says of a head, in words: "previous .92", "entropy 1.32 bits"; "" where it says nothing. */

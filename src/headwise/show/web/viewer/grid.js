@@ -14,7 +14,7 @@ const sizeFor = (sizes, count) => sizes.find(([most]) => count <= most)[1];
 
 export function gridPanel(app) {
   const tables = el("div", { class: "hw-tables" }), legend = el("div", { class: "hw-legend" });
-  const readout = el("p", { class: "hw-readout", "aria-hidden": "true" });
+  const readout = el("p", { class: "hw-grid-says", "aria-hidden": "true" });
   const element = el("section", { class: "hw-grids", "aria-label": "Heads" }, tables, readout, legend);
   const grid = { app, element, tables, legend, readout, cells: new Map(), scene: null, chosen: null, beside: null, focus: false };
   listen(grid);
@@ -102,7 +102,7 @@ function chooseCell(grid, head) {
   const held = grid.element.contains(document.activeElement?.shadowRoot?.activeElement ?? document.activeElement);
   const before = grid.chosen ?? grid.entry;
   if (before) before.tabIndex = -1;
-  mark(grid, "chosen", head, "hw-chosen");
+  mark(grid, "chosen", head, "hw-grid-here");
   grid.entry = grid.chosen ?? grid.cells.values().next().value;
   if (grid.entry) grid.entry.tabIndex = 0;
   if (held || grid.focus) grid.chosen?.focus({ preventScroll: true });

@@ -55,7 +55,8 @@ export function headMoved(scene, head, step) {
   if (step === "end") return named(rows[at.row], heads.at(-1)) ?? head;
   const order = { up: [at.row - 1, -1], down: [at.row + 1, 1], pageup: [Math.max(0, at.row - 5), 1],
     pagedown: [Math.min(rows.length - 1, at.row + 5), -1], top: [0, 1], bottom: [rows.length - 1, -1] }[step];
-  return order === undefined ? head : nearestIn(rows, order, Math.max(column, 0)) ?? head;
+  const aim = { top: 0, bottom: Infinity }[step] ?? Math.max(column, 0);
+  return order === undefined ? head : nearestIn(rows, order, aim) ?? head;
 }
 
 const named = (row, head) => (head === undefined ? undefined : `${row.id}.${head}`);
@@ -65,7 +66,7 @@ function nearestIn(rows, [from, by], column) {
   for (let row = from; row >= 0 && row < rows.length; row += by) {
     const { heads } = rows[row];
     if (!heads.length) continue;
-    return named(rows[row], heads.reduce((a, b) => (Math.abs(b - column) < Math.abs(a - column) ? b : a)));
+    return named(rows[row], column === Infinity ? heads.at(-1) : heads.reduce((a, b) => (Math.abs(b - column) < Math.abs(a - column) ? b : a)));
   }
   return undefined;
 }

@@ -22,7 +22,7 @@ export function headerPanel(app) {
     if (built === scene) return;
     built = scene;
     text.textContent = shortened(scene.text) || "(no text)";
-    facts.replaceChildren(...headingOf(scene).flatMap((fact, at) => [at ? " · " : "", fact]));
+    facts.replaceChildren(...sceneFacts(scene).flatMap((fact, at) => [at ? " · " : "", fact]));
     note.textContent = scene.note ?? "";
     note.hidden = !scene.note;
   }
@@ -39,7 +39,7 @@ export function shortened(text, most = LONGEST) {
 export const sceneName = (scene, at) => scene.title || `${scene.model}: ${shortened(scene.text, 40)}` || `text ${at + 1}`;
 
 /** What is so of a whole scene. */
-export function headingOf(scene) {
+export function sceneFacts(scene) {
   const layers = scene.streams.reduce((sum, stream) => sum + stream.layers.length, 0);
   const tokens = scene.sides.map((side) => [side.name, plural(side.tokens.length, "token")].filter(Boolean).join(" "));
   return [

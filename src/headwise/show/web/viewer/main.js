@@ -57,19 +57,19 @@ async function viewed(root, source, address) {
 function partsOf(app, start) {
   const tabs = tabsOf(app, TABS.map((make) => make(app)), app.notice), aside = ASIDE.map((make) => make(app));
   const parts = { tabs, aside, show: () => {} };
-  parts.theme = themeOf(app.root, () => parts.show(app.store.get(), new Set(["theme", ...Object.keys(START)])));
   app.panels = [...aside, ...tabs.panels];
+  parts.theme = themeOf(app.root, () => parts.show(app.store.get(), new Set(["theme", ...Object.keys(START)])));
   parts.search = searchPanel(app, () => tabs.panels.filter((panel) => tabs.names().includes(panel.name)));
   parts.help = helpDialog(app, () => [["Keys", parts.keys], ...[...aside, tabs.shown()].map((panel) => [panel?.title, keysOf(panel)])]);
   parts.header = headerPanel(app);
   parts.bar = barPanel(app, { theme: parts.theme, help: parts.help.open, start });
-  parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openExport(aside), notice: app.notice });
+  parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openDrop(app.root, "export"), notice: app.notice });
   return parts;
 }
 
 function layout(app, { tabs, aside, search, help, header, bar }) {
   const at = (place) => aside.filter((panel) => (PLACES[panel.name] ?? "right") === place).map((panel) => panel.element);
-  bar.ends.prepend(...at("bar"));
+  bar.ends.prepend(...aside.filter((panel) => PLACES[panel.name] === "bar").map(dropped));
   const right = at("right");
   return [el("div", { class: "hw-frame" },
     el("div", { class: "hw-top" }, header.element, search.element), bar.element, app.notice.element, at("top"),
@@ -104,10 +104,25 @@ function connect(app, parts, start) {
   return ends;
 }
 
-function openExport(aside) {
-  const button = aside.find((panel) => panel.name === "export")?.element.querySelector("button, summary");
-  button?.focus();
-  button?.click();
+/** A panel that opens from the bar, and closes with Escape or when something else is clicked. */
+function dropped(panel) {
+  const drop = el("details", { class: "hw-drop", "data-drop": panel.name }, el("summary", {}, panel.title), panel.element);
+  const close = () => drop.removeAttribute("open");
+  drop.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !drop.open) return;
+    event.preventDefault();
+    close();
+    drop.firstChild.focus();
+  });
+  drop.addEventListener("focusout", (event) => event.relatedTarget && !drop.contains(event.relatedTarget) && close());
+  return drop;
+}
+
+function openDrop(root, name) {
+  const drop = root.querySelector(`[data-drop="${name}"]`);
+  if (drop === null) return;
+  drop.open = true;
+  drop.querySelector("select, button:not(:disabled)")?.focus();
 }
 
 /** Draw once for all that changes between two frames. */
