@@ -5,8 +5,8 @@ import { distances, meanOf } from "./differences.js";
 import { font, shade, css, scaleTop, penOn } from "./paint.js";
 import { drawLegend } from "./small_map.js";
 
-const BOX_WIDE = 18, BOX_HIGH = 14, SIDE = 30, TOP = 16, MOST_BUSY = 12; // units of the page; milliseconds in one go
-const ALL_SAID = "How far their rows moved on average (at least, where cells were pooled). Click a head to see it.";
+const CHANGES_WIDE = 18, CHANGES_HIGH = 14, CHANGES_LEFT = 30, CHANGES_TOP = 16, CHANGES_BUSY = 12; // units of the page; milliseconds in one go
+const CHANGES_SAID = "How far their rows moved on average (at least, where cells were pooled). Click a head to see it.";
 
 /**
  * Measure all heads that both scenes have and `values` (head -> mean distance) lacks, into it.
@@ -22,7 +22,7 @@ export async function measureChanges(app, state, from, to, values, tell, stop) {
       if (stop()) return;
       if (a.cells.queries === b.cells.queries && a.cells.keys === b.cells.keys) values[head] = meanOf(distances(a.cells, b.cells).least);
     }
-    if (performance.now() - since < MOST_BUSY && done < heads.length) continue;
+    if (performance.now() - since < CHANGES_BUSY && done < heads.length) continue;
     tell(done, heads.length);
     await new Promise((go) => setTimeout(go));
     if (stop()) return;
@@ -47,13 +47,13 @@ export function changesFigure(app, state, pair, values) {
       }
       for (const [head, [x, y]] of places.boxes) {
         pen.fillStyle = head in values ? css(shade(values[head] / top, colours.dark)) : colours.panel;
-        pen.fillRect(x, y, BOX_WIDE - 2, BOX_HIGH - 2);
+        pen.fillRect(x, y, CHANGES_WIDE - 2, CHANGES_HIGH - 2);
         if (head !== state.head) continue;
         pen.strokeStyle = colours.mark;
         pen.lineWidth = 1.5;
-        pen.strokeRect(x - 0.5, y - 0.5, BOX_WIDE - 1, BOX_HIGH - 1);
+        pen.strokeRect(x - 0.5, y - 0.5, CHANGES_WIDE - 1, CHANGES_HIGH - 1);
       }
-      drawLegend(pen, { x: SIDE, y: places.height + 4, width: 140, shadeAt: (part) => shade(part, colours.dark), low: "0", high: share(top), colours });
+      drawLegend(pen, { x: CHANGES_LEFT, y: places.height + 4, width: 140, shadeAt: (part) => shade(part, colours.dark), low: "0", high: share(top), colours });
     },
   };
 }
@@ -61,18 +61,18 @@ export function changesFigure(app, state, pair, values) {
 /** Where the boxes of all heads lie: {boxes: Map(head -> [x, y]), labels, width, height}. */
 function changePlaces(scene) {
   const boxes = new Map(), labels = [];
-  let y = 0, width = SIDE + 150;
+  let y = 0, width = CHANGES_LEFT + 150;
   for (const stream of scene.streams) {
     if (scene.streams.length > 1) labels.push({ words: stream.title || stream.name, x: 0, y: (y += 16) - 8, align: "left" });
     const most = Math.max(...stream.layers.map((layer) => layer.total));
-    for (let h = 0; h < most; h += most > 16 ? 4 : 1) labels.push({ words: `${h}`, x: SIDE + h * BOX_WIDE + BOX_WIDE / 2 - 1, y: y + TOP / 2, align: "center" });
-    y += TOP;
+    for (let h = 0; h < most; h += most > 16 ? 4 : 1) labels.push({ words: `${h}`, x: CHANGES_LEFT + h * CHANGES_WIDE + CHANGES_WIDE / 2 - 1, y: y + CHANGES_TOP / 2, align: "center" });
+    y += CHANGES_TOP;
     for (const layer of stream.layers) {
-      labels.push({ words: `${layer.number}`, x: SIDE - 6, y: y + BOX_HIGH / 2 - 1, align: "right" });
-      for (const head of layer.heads) boxes.set(`${layer.id}.${head}`, [SIDE + head * BOX_WIDE, y]);
-      y += BOX_HIGH;
+      labels.push({ words: `${layer.number}`, x: CHANGES_LEFT - 6, y: y + CHANGES_HIGH / 2 - 1, align: "right" });
+      for (const head of layer.heads) boxes.set(`${layer.id}.${head}`, [CHANGES_LEFT + head * CHANGES_WIDE, y]);
+      y += CHANGES_HIGH;
     }
-    width = Math.max(width, SIDE + most * BOX_WIDE);
+    width = Math.max(width, CHANGES_LEFT + most * CHANGES_WIDE);
   }
   return { boxes, labels, width, height: y };
 }
@@ -94,7 +94,7 @@ export function changesPart(app) {
   function headAt({ offsetX, offsetY }) {
     if (now === null) return null;
     for (const [head, [x, y]] of changePlaces(app.scene(now.pair.a.at)).boxes)
-      if (offsetX >= x && offsetX < x + BOX_WIDE && offsetY >= y && offsetY < y + BOX_HIGH) return head;
+      if (offsetX >= x && offsetX < x + CHANGES_WIDE && offsetY >= y && offsetY < y + CHANGES_HIGH) return head;
     return null;
   }
   function go(head) {
@@ -126,7 +126,7 @@ export function changesPart(app) {
     try {
       await measureChanges(app, state, mine.pair.a.at, mine.pair.b.at, mine.values, (done, total) => {
         Object.assign(progress, { value: done, max: total, hidden: done === total });
-        said.textContent = done === total ? ALL_SAID : `${done} of ${total} heads`;
+        said.textContent = done === total ? CHANGES_SAID : `${done} of ${total} heads`;
         drawNow(app.store.get());
       }, stop);
       mine.running = !stop(); // what is done need not be done again
@@ -138,7 +138,7 @@ export function changesPart(app) {
 }
 
 function changeLine(head, value, top, onclick) {
-  const bar = el("span", { class: "hw-bar", "aria-hidden": "true" });
+  const bar = el("span", { class: "hw-part", "aria-hidden": "true" });
   bar.style.setProperty("--part", `${(100 * value) / top}%`);
-  return el("li", {}, el("button", { type: "button", "data-head": head, onclick }, el("span", { class: "hw-bar-name" }, head), bar, el("span", { class: "hw-bar-said" }, share(value))));
+  return el("li", {}, el("button", { type: "button", "data-head": head, onclick }, el("span", { class: "hw-part-name" }, head), bar, el("span", { class: "hw-part-said" }, share(value))));
 }

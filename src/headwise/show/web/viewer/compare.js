@@ -5,16 +5,19 @@ import { changesPart } from "./changes.js";
 import { comparedHeight, comparedMaps, compareFigure, compareLayouts, drawCompared } from "./compare_figure.js";
 import { comparePickers } from "./compare_pickers.js";
 import { distanceRange, distances, furthest, meanOf } from "./differences.js";
+import { apartWords } from "./facts.js";
 import { penOn } from "./paint.js";
 import { likeness, pairOf, sameplace } from "./pairs.js";
+import { unitOf } from "./rows.js";
 import { smallMapCell } from "./small_map.js";
 
-const TITLE_HIGH = 20; // of a map, above it
-const FURTHEST = 8; // rows that are listed
+const COMPARE_ABOVE = 20; // of a map, above it
+const COMPARE_LISTED = 8; // rows that are listed
+const COMPARE_DRAWN = ["head", "scene", "withHead", "withScene", "unit", "first", "separators"]; // what asks for other maps
 
 export function comparePanel(app) {
   const pickers = comparePickers(app), changes = changesPart(app);
-  const stage = el("div", { class: "hw-compared" }), readout = el("p", { class: "hw-readout" }), numbers = el("div", { class: "hw-compare-numbers" });
+  const stage = el("div", { class: "hw-compared" }), readout = el("p", { class: "hw-compare-readout" }), numbers = el("div", { class: "hw-compare-numbers" });
   const element = el("section", { class: "hw-compare", "aria-label": "Compare" }, pickers.element, stage, readout, numbers, changes.element);
   let shown = null; // what is drawn: {pair, maps, layouts, alike, figures: [{canvas, row, column}]}
 
@@ -22,17 +25,18 @@ export function comparePanel(app) {
     const pair = pairOf(app, state);
     pickers.update(state, pair);
     if (pair.b === null) return nothing(state, pair);
-    const needs = ["head", "scene", "withHead", "withScene", "unit", "first", "separators", "tab", "theme"].some((name) => changed.has(name));
-    if (!needs && shown !== null) return point(state);
+    if (shown !== null && ![...COMPARE_DRAWN, "tab", "theme"].some((name) => changed.has(name))) return point(state);
     try {
       const found = await Promise.all([pair.a, pair.b].map(({ head, at }) => app.cellsNow(head, at, state) ?? app.cells(head, at, state)));
-      if (String(Object.values(pairOf(app, app.store.get())).map((one) => Object.values(one ?? {}))) !== String(Object.values(pair).map((one) => Object.values(one)))) return;
+      if (keyOf(app.store.get()) !== keyOf(state)) return; // something else was chosen since, which draws itself
       show(state, pair, found);
     } catch (error) {
       shown = null;
       stage.replaceChildren(el("p", {}, error.message));
     }
   }
+
+  const keyOf = (state) => COMPARE_DRAWN.map((name) => state[name]).join();
 
   function nothing(state, pair) {
     shown = null;
@@ -58,9 +62,9 @@ export function comparePanel(app) {
   function pointedMap(map, layout, colours) {
     const canvas = el("canvas", { role: "img", "aria-label": mapLabel(map) });
     drawCompared(penOn(canvas, layout.width, comparedHeight(layout), colours), map, layout, colours);
-    const row = el("div", { class: "hw-cross", hidden: true }), column = el("div", { class: "hw-cross", hidden: true });
+    const row = el("div", { class: "hw-compare-cross", hidden: true }), column = el("div", { class: "hw-compare-cross", hidden: true });
     const element = el("div", { class: "hw-compared-map" }, canvas, row, column);
-    const placeOf = (event) => smallMapCell(layout, map.rows, map.columns, event.offsetX, event.offsetY - TITLE_HIGH);
+    const placeOf = (event) => smallMapCell(layout, map.rows, map.columns, event.offsetX, event.offsetY - COMPARE_ABOVE);
     canvas.addEventListener("mousemove", (event) => !app.store.get().pinned && choose(map, placeOf(event), false));
     canvas.addEventListener("mouseleave", () => !app.store.get().pinned && app.store.set({ query: null, key: null }));
     canvas.addEventListener("click", (event) => choose(map, placeOf(event), true));
@@ -70,8 +74,8 @@ export function comparePanel(app) {
   /** The state names places in A; of a place in B the one that holds the same characters. */
   function choose(map, place, pinned) {
     if (place === null) return app.store.set({ query: null, key: null, pinned: false });
-    const [query, key] = map.letter === "B" ? moved(place, shown.pair.b, shown.pair.a) : place;
-    app.store.set({ query, key, pinned: pinned && query !== null });
+    const [q, k] = map.letter === "B" ? moved(place, shown.pair.b, shown.pair.a) : place, { rows, columns } = shown.maps[0];
+    app.store.set({ query: rows[q]?.first ?? null, key: columns[k]?.first ?? null, pinned: pinned && (q ?? k) !== null });
   }
   function moved([query, key], from, to) {
     if (shown.alike === "units") return [query, key];
@@ -82,9 +86,10 @@ export function comparePanel(app) {
 
   function point(state) {
     if (shown === null) return;
-    const here = [state.query, state.key], there = moved(here, shown.pair.a, shown.pair.b);
+    const [{ rows, columns }] = shown.maps, here = [unitOf(rows, state.query), unitOf(columns, state.key)], there = moved(here, shown.pair.a, shown.pair.b);
     shown.maps.forEach((map, i) => cross(shown.figures[i], shown.layouts[i], map, map.letter === "B" ? there : here));
     readout.replaceChildren(...readoutParts(shown, here, there));
+    for (const button of numbers.querySelectorAll("button[data-query]")) button.setAttribute("aria-pressed", String(state.pinned && Number(button.dataset.query) === here[0]));
   }
 
   function numberParts(state) {
@@ -96,12 +101,12 @@ export function comparePanel(app) {
     }
     const apart = distances(found[0].cells, found[1].cells), { rows } = maps[0];
     const mean = distanceRange(meanOf(apart.least), meanOf(apart.most), share);
-    const list = furthest(apart, FURTHEST).filter(([, least]) => least > 0).map(([q, least, most]) =>
-      el("li", {}, el("button", { type: "button", "data-query": q, "aria-pressed": String(state.pinned && state.query === q),
-        onclick: () => app.store.set({ query: q, key: null, pinned: true }) }, `${isolated(rows[q].label)} ${distanceRange(least, most, share)}`)));
-    shown.said = `Total variation distance of rows: ${mean} on average.`;
-    return [el("p", {}, "Rows are ", el("b", { class: "hw-distance" }, mean), " apart on average (total variation distance: the share of attention that would have to move)."),
-      first, list.length ? el("h3", {}, "Rows that differ most") : null, el("ol", { class: "hw-furthest" }, list)].filter(Boolean);
+    const list = furthest(apart, COMPARE_LISTED).filter(([, least]) => least > 0).map(([q, least, most]) =>
+      el("li", {}, el("button", { type: "button", "data-query": q,
+        onclick: () => app.store.set({ query: rows[q].first, key: null, pinned: true }) }, `${isolated(rows[q].label)} ${distanceRange(least, most, share)}`)));
+    shown.apart = apart;
+    return [el("p", {}, "Rows are ", el("b", { class: "hw-distance" }, mean), " apart on average (total variation distance: the share of attention that would have to move",
+      apartWords(state).length ? `, of what is shown: ${apartWords(state).join(", ")}` : "", ")."), first, list.length ? el("h3", {}, "Rows that differ most") : null, el("ol", { class: "hw-furthest" }, list)].filter(Boolean);
   }
 
   async function figures(state) {
@@ -124,9 +129,11 @@ function firstWords(found) {
   return a === null || b === null ? null : el("p", {}, `The first token gets ${share(a)} of the attention in A, ${share(b)} in B.`);
 }
 
-function readoutParts({ maps, found, alike, pair }, here, there) {
-  if (here[0] === null && here[1] === null) return ["Point at a cell to read it in all maps; click to keep it."];
-  if (here[0] === null || here[1] === null) return [isolated((here[0] === null ? maps[0].columns[here[1]] : maps[0].rows[here[0]])?.label ?? "")];
+function readoutParts({ maps, found, alike, apart }, here, there) {
+  const [query, key] = here;
+  if (query === null && key === null) return [alike === "none" ? "Point at a cell to read it; click to keep it." : "Point at a cell to read it in all maps; click to keep it."];
+  if (query === null) return [`${isolated(maps[0].columns[key].label)} as what is looked at`];
+  if (key === null) return [`${isolated(maps[0].rows[query].label)} as what looks`, apart ? `: ${distanceRange(apart.least[query], apart.most[query], share)} apart` : ""];
   const parts = maps.slice(0, 2).map((map, i) => {
     const [q, k] = i ? there : here;
     if (q === null || k === null || !map.rows[q] || !map.columns[k]) return `${map.letter}: –`;
@@ -149,7 +156,7 @@ function cross({ row, column }, layout, map, [query, key]) {
     element.hidden = !on;
     if (on) Object.assign(element.style, { left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px` });
   };
-  const top = TITLE_HIGH + layout.top;
+  const top = COMPARE_ABOVE + layout.top;
   lay(row, query !== null && query < map.rows.length, layout.left, top + query * high, layout.wide, Math.max(1, high));
   lay(column, key !== null && key < map.columns.length, layout.left + key * wide, top, Math.max(1, wide), layout.high);
 }

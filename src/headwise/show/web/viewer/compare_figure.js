@@ -9,7 +9,7 @@ import { unitsOf } from "./pairs.js";
 import { seenOf } from "./rows.js";
 import { drawLegend, drawSmallMap, smallMapLayout } from "./small_map.js";
 
-const TITLE = 20, FOOT = 34, GAP = 18;
+const COMPARE_TITLE = 20, COMPARE_FOOT = 34, COMPARE_GAP = 18, COMPARE_LEAST = 230, COMPARE_MOST = 520; // units of the page
 
 /** The maps to draw: [{letter, title, cells, rows, columns, top, diverging, seen}] of what app.cells gives of A and B. */
 export function comparedMaps(app, state, pair, found, alike) {
@@ -35,7 +35,8 @@ export function compareTitle(app, { a, b }, i) {
 
 /** How wide and high each of some maps is where they share a width. */
 export function compareLayouts(maps, width, ruler) {
-  const each = Math.max(200, Math.min(560, Math.floor((width - GAP * (maps.length - 1)) / maps.length)));
+  const across = [3, 2, 1].find((n) => n <= maps.length && (width - COMPARE_GAP * (n - 1)) / n >= (n === 1 ? 0 : COMPARE_LEAST));
+  const each = Math.max(200, Math.min(COMPARE_MOST, Math.floor((width - COMPARE_GAP * (across - 1)) / across)));
   return maps.map(({ rows, columns }) => smallMapLayout(rows, columns, each, ruler));
 }
 
@@ -45,21 +46,21 @@ export function drawCompared(pen, map, layout, colours, { x = 0, y = 0 } = {}) {
   pen.fillStyle = colours.ink;
   pen.textBaseline = "middle";
   pen.textAlign = "left";
-  pen.fillText(map.title, x + 2, y + TITLE / 2);
+  pen.fillText(map.title, x + 2, y + COMPARE_TITLE / 2);
   const dots = drawSmallMap(pen, map.cells, map.rows, map.columns, layout,
-    { x, y: y + TITLE, colours, top: map.top, diverging: map.diverging, seen: map.seen });
+    { x, y: y + COMPARE_TITLE, colours, top: map.top, diverging: map.diverging, seen: map.seen });
   const shadeAt = map.diverging ? (part) => shadeApart(2 * part - 1, colours.dark) : (part) => shade(part, colours.dark);
-  const [low, high] = map.diverging ? [`more in A ${share(map.top)}`, `more in B ${share(map.top)}`] : ["0", share(map.top)];
-  drawLegend(pen, { x: x + layout.left, y: y + TITLE + layout.height + 6, width: Math.min(layout.wide, 240), shadeAt, low, high, colours });
+  const [low, high] = map.diverging ? [`A ${share(map.top)} more`, `B ${share(map.top)} more`] : ["0", share(map.top)];
+  drawLegend(pen, { x: x + layout.left, y: y + COMPARE_TITLE + layout.height + 6, width: Math.min(layout.wide, 240), shadeAt, low, high, colours });
   return dots;
 }
 
-export const comparedHeight = (layout) => TITLE + layout.height + FOOT;
+export const comparedHeight = (layout) => COMPARE_TITLE + layout.height + COMPARE_FOOT;
 
 /** All of it as one picture for others. */
 export function compareFigure(app, state, pair, maps, numbers, width = 860) {
   const layouts = compareLayouts(maps, width, document.createElement("canvas").getContext("2d"));
-  const total = layouts.reduce((sum, layout) => sum + layout.width, 0) + GAP * (maps.length - 1);
+  const total = layouts.reduce((sum, layout) => sum + layout.width, 0) + COMPARE_GAP * (maps.length - 1);
   return {
     name: "compare", title: `${compareTitle(app, pair, 0)}; ${compareTitle(app, pair, 1)}`, width: total,
     height: Math.max(...layouts.map(comparedHeight)), caption: compareCaption(app, state, pair, maps, numbers),
@@ -67,7 +68,7 @@ export function compareFigure(app, state, pair, maps, numbers, width = 860) {
       let x = 0;
       maps.forEach((map, i) => {
         drawCompared(pen, map, layouts[i], colours, { x });
-        x += layouts[i].width + GAP;
+        x += layouts[i].width + COMPARE_GAP;
       });
     },
   };

@@ -58,6 +58,7 @@ async function viewed(root, source, address) {
 function partsOf(app, start) {
   const tabs = tabsOf(app, TABS.map((make) => make(app)), app.notice), aside = ASIDE.map((make) => make(app));
   const parts = { tabs, aside, show: () => {} };
+  app.panels = [...aside, ...tabs.panels];
   parts.theme = themeOf(app.root, () => parts.show(app.store.get(), new Set(["theme", ...Object.keys(START)])));
   app.panels = [...aside, ...tabs.panels];
   parts.search = searchPanel(app, () => tabs.panels.filter((panel) => tabs.names().includes(panel.name)));

@@ -41,3 +41,11 @@ export function columnNumbers(found, k, most) {
   const rest = all.slice(most);
   return { links: all.slice(0, most), others: { count: rest.length, mass: rest.reduce((sum, [, weight]) => sum + weight, 0) } };
 }
+
+/** The unit (token or word) that holds a token, as its number; null where there is none. */
+export function unitOf(units, token) {
+  if (token === null || token === undefined || !units.length) return null;
+  if (units[token]?.first === token && units[token].last === token + 1) return token;
+  const found = units.findIndex(({ first, last }) => first <= token && token < last);
+  return found < 0 ? null : found;
+}

@@ -3,21 +3,21 @@
 import { font } from "./paint.js";
 import { drawCells } from "./paint_cells.js";
 
-const LABEL = 11, LEAST_STEP = 12.5, MOST_LABEL = 84, LEGEND_HIGH = 8;
+const SMALL_LABEL = 11, SMALL_STEP = 12.5, SMALL_MOST = 84, SMALL_LEGEND = 8;
 
 /** Where the parts of a map of rows x columns lie in a width: {left, top, wide, high, width, height}. */
 export function smallMapLayout(rows, columns, width, ruler) {
-  ruler.font = font(LABEL);
-  const widest = (units) => Math.min(MOST_LABEL, units.reduce((most, unit) => Math.max(most, ruler.measureText(shownLabel(unit.label)).width), 0)) + 6;
-  const left = rows.length * LEAST_STEP * 0.6 < width * 1.3 ? widest(rows) : 8;
+  ruler.font = font(SMALL_LABEL);
+  const widest = (units) => Math.min(SMALL_MOST, units.reduce((most, unit) => Math.max(most, ruler.measureText(smallLabel(unit.label)).width), 0)) + 6;
+  const left = rows.length * SMALL_STEP * 0.6 < width * 1.3 ? widest(rows) : 8;
   const wide = Math.max(40, width - left - 4);
-  const head = columns.length * LEAST_STEP * 0.6 < wide ? widest(columns) : 8;
+  const head = columns.length * SMALL_STEP * 0.6 < wide ? widest(columns) : 8;
   const high = Math.max(24, Math.min((wide * rows.length) / Math.max(1, columns.length), wide * 1.4));
   return { left, top: head, wide, high, width, height: head + high + 4 };
 }
 
 /** Labels show what is not seen otherwise, in one line. */
-const shownLabel = (label) => label.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/^ +$/, "␣");
+const smallLabel = (label) => label.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/^ +$/, "␣");
 
 /** Draw cells with their labels at x, y; `layout` as above, `how` what drawCells takes. */
 export function drawSmallMap(pen, cells, rows, columns, layout, { x = 0, y = 0, colours, ...how }) {
@@ -27,19 +27,19 @@ export function drawSmallMap(pen, cells, rows, columns, layout, { x = 0, y = 0, 
   pen.lineWidth = 1;
   pen.strokeRect(x + left, y + top, wide, high);
   pen.fillStyle = colours.quiet;
-  pen.font = font(LABEL);
+  pen.font = font(SMALL_LABEL);
   pen.textBaseline = "middle";
   if (left > 8) {
     pen.textAlign = "right";
-    thinned(rows, high, (label, middle) => pen.fillText(fitted(pen, label), x + left - 4, y + top + middle));
+    smallLabels(rows, high, (label, middle) => pen.fillText(smallFitted(pen, label), x + left - 4, y + top + middle));
   }
   if (top > 8) {
     pen.textAlign = "left";
-    thinned(columns, wide, (label, middle) => {
+    smallLabels(columns, wide, (label, middle) => {
       pen.save();
       pen.translate(x + left + middle, y + top - 4);
       pen.rotate(-Math.PI / 2);
-      pen.fillText(fitted(pen, label), 0, 0);
+      pen.fillText(smallFitted(pen, label), 0, 0);
       pen.restore();
     });
   }
@@ -48,15 +48,15 @@ export function drawSmallMap(pen, cells, rows, columns, layout, { x = 0, y = 0, 
 }
 
 /** Every label, or every second, third, ... where they are too dense to read. */
-function thinned(units, length, draw) {
-  const step = length / Math.max(1, units.length), every = Math.max(1, Math.ceil(LEAST_STEP / step));
-  for (let i = 0; i < units.length; i += every) draw(shownLabel(units[i].label), (i + 0.5) * step);
+function smallLabels(units, length, draw) {
+  const step = length / Math.max(1, units.length), every = Math.max(1, Math.ceil(SMALL_STEP / step));
+  for (let i = 0; i < units.length; i += every) draw(smallLabel(units[i].label), (i + 0.5) * step);
 }
 
-function fitted(pen, label) {
-  if (pen.measureText(label).width <= MOST_LABEL) return label;
+function smallFitted(pen, label) {
+  if (pen.measureText(label).width <= SMALL_MOST) return label;
   const letters = [...label];
-  while (letters.length > 1 && pen.measureText(`${letters.join("")}…`).width > MOST_LABEL) letters.pop();
+  while (letters.length > 1 && pen.measureText(`${letters.join("")}…`).width > SMALL_MOST) letters.pop();
   return `${letters.join("")}…`;
 }
 
@@ -68,20 +68,22 @@ export function smallMapCell(layout, rows, columns, x, y) {
 
 /** A scale from `low` to `high` of the colours `shadeAt(part)` (0 to 1), with words at its ends. */
 export function drawLegend(pen, { x, y, width, shadeAt, low, high, colours }) {
+  [x, y, width] = [x, y, width].map(Math.round);
   const steps = 64;
   for (let i = 0; i < steps; i++) {
     pen.fillStyle = `rgb(${shadeAt((i + 0.5) / steps).join(",")})`;
-    pen.fillRect(x + (i * width) / steps, y, width / steps + 0.3, LEGEND_HIGH);
+    const from = Math.round((i * width) / steps), to = Math.round(((i + 1) * width) / steps);
+    pen.fillRect(x + from, y, to - from, SMALL_LEGEND);
   }
   pen.strokeStyle = colours.line;
   pen.lineWidth = 1;
-  pen.strokeRect(x, y, width, LEGEND_HIGH);
+  pen.strokeRect(x, y, width, SMALL_LEGEND);
   pen.fillStyle = colours.ink;
-  pen.font = font(LABEL);
+  pen.font = font(SMALL_LABEL);
   pen.textBaseline = "middle";
   pen.textAlign = "left";
-  pen.fillText(low, x, y + LEGEND_HIGH + 10);
+  pen.fillText(low, x, y + SMALL_LEGEND + 10);
   pen.textAlign = "right";
-  pen.fillText(high, x + width, y + LEGEND_HIGH + 10);
+  pen.fillText(high, x + width, y + SMALL_LEGEND + 10);
   pen.textAlign = "left";
 }
