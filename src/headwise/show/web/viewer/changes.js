@@ -46,8 +46,7 @@ export function changesFigure(app, state, pair, values) {
         pen.fillText(words, x, y);
       }
       for (const [head, [x, y]] of places.boxes) {
-        pen.fillStyle = head in values ? css(shade(values[head] / top, colours.dark)) : colours.panel;
-        pen.fillRect(x, y, CHANGES_WIDE - 2, CHANGES_HIGH - 2);
+        drawChange(pen, x, y, head in values ? css(shade(values[head] / top, colours.dark)) : null, colours);
         if (head !== state.head) continue;
         pen.strokeStyle = colours.mark;
         pen.lineWidth = 1.5;
@@ -56,6 +55,16 @@ export function changesFigure(app, state, pair, values) {
       drawLegend(pen, { x: CHANGES_LEFT, y: places.height + 4, width: 140, shadeAt: (part) => shade(part, colours.dark), low: "0", high: share(top), colours });
     },
   };
+}
+
+/** A head's box; an empty frame where it is not measured. */
+function drawChange(pen, x, y, colour, colours) {
+  pen.fillStyle = colour ?? colours.paper;
+  pen.fillRect(x, y, CHANGES_WIDE - 2, CHANGES_HIGH - 2);
+  if (colour !== null) return;
+  pen.strokeStyle = colours.line;
+  pen.lineWidth = 1;
+  pen.strokeRect(x + 0.5, y + 0.5, CHANGES_WIDE - 3, CHANGES_HIGH - 3);
 }
 
 /** Where the boxes of all heads lie: {boxes: Map(head -> [x, y]), labels, width, height}. */

@@ -132,8 +132,8 @@ function firstWords(found) {
 function readoutParts({ maps, found, alike, apart }, here, there) {
   const [query, key] = here;
   if (query === null && key === null) return [alike === "none" ? "Point at a cell to read it; click to keep it." : "Point at a cell to read it in all maps; click to keep it."];
-  if (query === null) return [`${isolated(maps[0].columns[key].label)} as what is looked at`];
-  if (key === null) return [`${isolated(maps[0].rows[query].label)} as what looks`, apart ? `: ${distanceRange(apart.least[query], apart.most[query], share)} apart` : ""];
+  if (query === null) return [`Column of ${isolated(maps[0].columns[key].label)}`];
+  if (key === null) return [`Row of ${isolated(maps[0].rows[query].label)}`, apart ? `: ${distanceRange(apart.least[query], apart.most[query], share)} apart` : ""];
   const parts = maps.slice(0, 2).map((map, i) => {
     const [q, k] = i ? there : here;
     if (q === null || k === null || !map.rows[q] || !map.columns[k]) return `${map.letter}: –`;

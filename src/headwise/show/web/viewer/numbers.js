@@ -3,11 +3,10 @@
 import { el, isolated, plural, share, short } from "./dom.js";
 import { evidenceOf } from "./evidence.js";
 import { apartWords, headWords } from "./facts.js";
-import { ordinal, ranksOf } from "./ranks.js";
+import { placeWords, ranksOf } from "./ranks.js";
 import { columnNumbers, rowNumbers, seenOf, unitOf } from "./rows.js";
 
 const LINKS_LISTED = 6; // links of a token
-const NUMBERS_APART = { first: "first token", separator: "separators" };
 const NUMBERS_HEAD = ["head", "scene", "unit", "colour"];
 const NUMBERS_TOKEN = [...NUMBERS_HEAD, "query", "key", "pinned", "first", "separators"];
 
@@ -79,7 +78,7 @@ function standings(scene, state, numbers) {
     if (Array.isArray(value)) return [barLine(colouring.title, value[1], { ...given, more: colouring.kinds[value[0]]?.name ?? "–" })];
     const { low, high, unit } = colouring, ranks = ranksOf(colouring), of = low >= 0 && high <= 1 && !unit ? share(value) : short(value);
     const part = Math.abs(value) / (Math.max(Math.abs(low), Math.abs(high)) || 1);
-    return [barLine(colouring.title, value, { ...given, part, said: `${of}${unit ? ` ${unit}` : ""}`, more: ordinal(ranks.get(state.head)) })];
+    return [barLine(`${colouring.title}${unit ? ` (${unit})` : ""}`, value, { ...given, part, said: of, more: placeWords(ranks, state.head) })];
   });
   const count = Object.keys(scene.heads).length;
   const title = el("h3", {}, `Among ${plural(count, "head")}`, el("span", { class: "hw-quiet" }, ", highest first"));
@@ -118,7 +117,7 @@ function rowParts(app, state, found, query, rows, columns) {
     { kind: key === chosen ? "hw-in hw-chosen" : "hw-in", onclick: pinned(app, rows[query], columns[key]) }));
   for (const [kind, keys, mass] of numbers.apart) {
     const way = state[kind === "first" ? "first" : "separators"];
-    const name = kind === "first" ? `${NUMBERS_APART.first} ${isolated(columns[0].label)}` : plural(keys.length, "separator");
+    const name = kind === "first" ? "first token" : plural(keys.length, "separator");
     lines.push(barLine(`${name}${way === "shown" ? "" : `, ${way === "hidden" ? "hidden" : "left out"}`}`, mass, { kind: "hw-apart" }));
   }
   lines.push(...othersLine(numbers.others));
