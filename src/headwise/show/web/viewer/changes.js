@@ -149,5 +149,5 @@ export function changesPart(app) {
 function changeLine(head, value, top, onclick) {
   const bar = el("span", { class: "hw-part", "aria-hidden": "true" });
   bar.style.setProperty("--part", `${(100 * value) / top}%`);
-  return el("li", {}, el("button", { type: "button", "data-head": head, onclick }, el("span", { class: "hw-part-name" }, head), bar, el("span", { class: "hw-part-said" }, share(value))));
+  return el("li", {}, el("button", { type: "button", "data-changed": head, onclick }, el("span", { class: "hw-part-name" }, head), bar, el("span", { class: "hw-part-said" }, share(value))));
 }

@@ -44,7 +44,7 @@ function barLine(name, value, { part = value, said = share(value), more = null, 
     more === null ? null : el("span", { class: "hw-part-more" }, more)].filter(Boolean);
   return el("li", {}, onclick ? el("button", { type: "button", class: kind, onclick }, parts) : el("span", { class: kind }, parts));
 }
-const barList = (lines) => el("ul", { class: "hw-bars" }, lines);
+const barList = (lines, name = "") => el("ul", { class: `hw-bars ${name}` }, lines);
 
 function headParts(app, scene, state) {
   const numbers = scene.heads[state.head], words = headWords(app, state.head, scene);
@@ -122,7 +122,7 @@ function rowParts(app, state, found, query, rows, columns) {
   }
   lines.push(...othersLine(numbers.others));
   const scaled = apartWords(state).filter((words) => words.includes("scaled"));
-  return [el("h3", {}, isolated(rows[query].label), " looks at"), barList(lines), ...scaled.map((words) => el("p", { class: "hw-quiet" }, `${words}.`))];
+  return [el("h3", {}, isolated(rows[query].label), " looks at"), barList(lines, "hw-row"), ...scaled.map((words) => el("p", { class: "hw-quiet" }, `${words}.`))];
 }
 
 function columnParts(app, state, found, key, rows, columns) {
@@ -137,7 +137,7 @@ function columnParts(app, state, found, key, rows, columns) {
   lines.push(...othersLine(numbers.others));
   if (!lines.length) lines.push(el("li", { class: "hw-quiet" }, found.cells.complete ? "nobody" : "nobody, as far as cells were kept"));
   const note = found.cells.complete ? [] : [el("p", { class: "hw-quiet" }, `Cells under ${share(found.cells.least)} are not counted.`)];
-  return [title, barList(lines), ...note];
+  return [title, barList(lines, "hw-column"), ...note];
 }
 
 function othersLine({ count, mass }) {
