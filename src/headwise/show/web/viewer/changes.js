@@ -113,7 +113,7 @@ export function changesPart(app) {
     if (now === null) return;
     const figure = changesFigure(app, state, now.pair, now.values), colours = app.colours();
     figure.draw(penOn(canvas, figure.width, figure.height, colours), colours);
-    const sorted = Object.entries(now.values).sort((a, b) => b[1] - a[1]).slice(0, 10);
+    const sorted = Object.entries(now.values).filter(([, value]) => value > 0).sort((a, b) => b[1] - a[1]).slice(0, 10);
     canvas.setAttribute("aria-label", `${figure.title}. Most: ${sorted.slice(0, 3).map(([head, value]) => `${head} ${share(value)}`).join(", ")}`);
     most.replaceChildren(...sorted.map(([head, value]) => changeLine(head, value, figure.top, () => go(head))));
   }

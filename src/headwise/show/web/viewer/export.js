@@ -36,7 +36,7 @@ export function exportPanel(app) {
   });
 
   async function tried(run) {
-    said.textContent = "";
+    said.textContent = "…";
     alt.hidden = true;
     try {
       said.textContent = await run();
