@@ -45,7 +45,7 @@ function gridCaption(scene, colouring, state) {
 function drawSheet(pen, colours, sheet, scene, colouring, state) {
   const { stream, columns, starts, rows } = sheet, lefts = [];
   for (let h = 0, x = sheet.x + LEFT; h < columns; h++, x += CELL) lefts.push(starts.has(h) ? (x += GAP) : x);
-  pen.font = font(9);
+  pen.font = font(10);
   pen.fillStyle = colours.quiet;
   pen.textAlign = "left";
   if (stream.title || stream.name) pen.fillText(stream.title || stream.name, sheet.x + LEFT, 7);
@@ -74,7 +74,7 @@ function drawCell(pen, colours, x, y, id, colouring, state) {
 }
 
 function drawKinds(pen, colours, colouring, top, width) {
-  pen.font = font(9);
+  pen.font = font(10);
   pen.textAlign = "left";
   kindCounts(colouring).forEach(([kind, , count], at) => {
     const x = (at % 2) * (width / 2), y = top + Math.floor(at / 2) * 16;
@@ -91,7 +91,7 @@ function drawScale(pen, colours, colouring, top, width) {
     pen.fillStyle = css(numberTint(colouring, low + ((high - low) * (i + 0.5)) / steps, colours));
     pen.fillRect((i * wide) / steps, top, wide / steps + 0.5, 10);
   }
-  pen.font = font(9);
+  pen.font = font(10);
   pen.fillStyle = colours.ink;
   pen.textAlign = "left";
   pen.fillText(numberText(colouring, low), 0, top + 20);

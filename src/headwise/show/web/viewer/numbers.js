@@ -3,13 +3,12 @@
 import { el, isolated, plural, share, short } from "./dom.js";
 import { evidenceOf } from "./evidence.js";
 import { apartWords, headWords } from "./facts.js";
-import { ordinal, ranksOf } from "./ranks.js";
-import { columnNumbers, rowNumbers, seenOf } from "./rows.js";
+import { placeWords, ranksOf } from "./ranks.js";
+import { columnNumbers, rowNumbers, seenOf, unitOf } from "./rows.js";
 
-const LISTED = 6; // links of a token
-const APART_SAID = { first: "first token", separator: "separators" };
-const OF_HEAD = ["head", "scene", "unit", "colour"];
-const OF_TOKEN = [...OF_HEAD, "query", "key", "pinned", "first", "separators"];
+const LINKS_LISTED = 6; // links of a token
+const NUMBERS_HEAD = ["head", "scene", "unit", "colour"];
+const NUMBERS_TOKEN = [...NUMBERS_HEAD, "query", "key", "pinned", "first", "separators"];
 
 /** Beside the stage, always there. */
 export function numbersPanel(app) {
@@ -19,11 +18,11 @@ export function numbersPanel(app) {
   async function update(state, changed) {
     if (!state.head) return;
     const scene = app.scene();
-    if (OF_HEAD.some((name) => changed.has(name))) {
+    if (NUMBERS_HEAD.some((name) => changed.has(name))) {
       head.replaceChildren(...headParts(app, scene, state));
       proof.replaceChildren(...(state.head.startsWith("mean/") ? [] : [el("h3", {}, "Evidence"), ...evidenceOf(scene, state.head)]));
     }
-    if (!OF_TOKEN.some((name) => changed.has(name))) return;
+    if (!NUMBERS_TOKEN.some((name) => changed.has(name))) return;
     const now = app.cellsNow(state.head);
     if (now !== undefined) return token.replaceChildren(...tokenParts(app, state, now));
     try {
@@ -37,14 +36,15 @@ export function numbersPanel(app) {
   return { name: "numbers", title: "Numbers", element, update };
 }
 
-/** A name, a bar and a number. */
-function barLine(name, value, { top = 1, said = share(value), onclick = null, kind = "" } = {}) {
-  const bar = el("span", { class: "hw-bar", "aria-hidden": "true" });
-  bar.style.setProperty("--part", `${Math.min(100, Math.max(0, (100 * value) / top))}%`);
-  const parts = [el("span", { class: "hw-bar-name" }, name), bar, el("span", { class: "hw-bar-said" }, said)];
+/** A name, a bar, a number, and a word on it. */
+function barLine(name, value, { part = value, said = share(value), more = null, title = null, onclick = null, kind = "" } = {}) {
+  const bar = el("span", { class: "hw-part", "aria-hidden": "true" });
+  bar.style.setProperty("--part", `${Math.min(100, Math.max(0, 100 * part))}%`);
+  const parts = [el("span", { class: "hw-part-name", title }, name), bar, el("span", { class: "hw-part-said" }, said),
+    more === null ? null : el("span", { class: "hw-part-more" }, more)].filter(Boolean);
   return el("li", {}, onclick ? el("button", { type: "button", class: kind, onclick }, parts) : el("span", { class: kind }, parts));
 }
-const barList = (lines) => el("ul", { class: "hw-bars" }, lines);
+const barList = (lines, name = "") => el("ul", { class: `hw-bars ${name}` }, lines);
 
 function headParts(app, scene, state) {
   const numbers = scene.heads[state.head], words = headWords(app, state.head, scene);
@@ -52,8 +52,7 @@ function headParts(app, scene, state) {
   if (numbers === undefined) return [title];
   return [title, ...groupLine(app, scene, state.head),
     el("p", {}, el("b", {}, numbers.does), ` ${share(numbers.mass)}`, el("span", { class: "hw-quiet" }, ` ${doesMeaning(numbers.does)}`)),
-    barList(Object.entries(numbers.masses).map(([rule, mass]) => barLine(rule, mass))),
-    ...standings(scene, state), ...linkParts(app, scene, state)];
+    ...standings(scene, state, numbers), ...linkParts(app, scene, state)];
 }
 
 const doesMeaning = (does) =>
@@ -64,28 +63,26 @@ function groupLine(app, scene, id) {
   const layer = app.layerOf(id, scene), group = scene.heads[id].kv;
   const others = (layer?.heads ?? []).map((head) => `${layer.id}.${head}`).filter((other, i) => layer.kv[i] === group && other !== id);
   if (!others.length) return [];
-  const name = (other) => el("button", { type: "button", class: "hw-link", onclick: () => app.store.set({ head: other }) }, other);
+  const name = (other) => el("button", { type: "button", class: "hw-numbers-link", onclick: () => app.store.set({ head: other }) }, other);
   return [el("p", { class: "hw-quiet" }, `KV group ${group}, shared with `, ...others.flatMap((other, i) => [i ? ", " : "", name(other)]))];
 }
 
-/** Every number that heads can be coloured by, with this head's place among all. */
-function standings(scene, state) {
-  const rows = (scene.colourings ?? []).flatMap((colouring) => {
+/** Its mass under each rule, and every number that heads can be coloured by, with its place among all heads. */
+function standings(scene, state, numbers) {
+  const colourings = (scene.colourings ?? []).filter((one) => one.name !== "does"), named = new Set(colourings.map(({ name }) => name));
+  const bare = Object.entries(numbers.masses).filter(([rule]) => !named.has(rule)).map(([rule, mass]) => barLine(rule, mass));
+  const ranked = colourings.flatMap((colouring) => {
     const value = colouring.values?.[state.head];
     if (value === undefined || value === null) return [];
-    const on = colouring.name === state.colour ? "true" : null;
-    if (Array.isArray(value)) {
-      if (colouring.name === "does") return [];
-      return [el("tr", { "aria-current": on, title: colouring.says }, el("th", { scope: "row" }, colouring.title),
-        el("td", { colspan: 2 }, `${colouring.kinds[value[0]]?.name ?? "–"} ${share(value[1])}`))];
-    }
-    const ranks = ranksOf(colouring);
-    return [el("tr", { "aria-current": on, title: colouring.says }, el("th", { scope: "row" }, colouring.title),
-      el("td", {}, `${short(value)}${colouring.unit ? ` ${colouring.unit}` : ""}`),
-      el("td", { class: "hw-quiet" }, `${ordinal(ranks.get(state.head))} of ${ranks.size}`))];
+    const kind = colouring.name === state.colour ? "hw-ranked hw-chosen" : "hw-ranked", given = { kind, title: colouring.says || null };
+    if (Array.isArray(value)) return [barLine(colouring.title, value[1], { ...given, more: colouring.kinds[value[0]]?.name ?? "–" })];
+    const { low, high, unit } = colouring, ranks = ranksOf(colouring), of = low >= 0 && high <= 1 && !unit ? share(value) : short(value);
+    const part = Math.abs(value) / (Math.max(Math.abs(low), Math.abs(high)) || 1);
+    return [barLine(`${colouring.title}${unit ? ` (${unit})` : ""}`, value, { ...given, part, said: of, more: placeWords(ranks, state.head) })];
   });
-  if (!rows.length) return [];
-  return [el("h3", {}, "Among all heads", el("span", { class: "hw-quiet" }, " highest first")), el("table", {}, el("tbody", {}, rows))];
+  const count = Object.keys(scene.heads).length;
+  const title = el("h3", {}, `Among ${plural(count, "head")}`, el("span", { class: "hw-quiet" }, ", highest first"));
+  return [barList(bare), ...(ranked.length ? [title, barList(ranked)] : [])];
 }
 
 /** The strongest links, at least three tokens apart. */
@@ -93,36 +90,39 @@ function linkParts(app, scene, state) {
   const found = scene.heads[state.head].top ?? [];
   if (!found.length) return [];
   const [rows, columns] = app.sidesOf(state.head, scene);
-  const at = (side, token) => (state.unit === "words" ? app.units(side, "words").findIndex((word) => token >= word.first && token < word.last) : token);
   return [el("h3", {}, "Strongest far links"), barList(found.map(([query, key, weight]) => barLine(
     `${isolated(rows.tokens[query][0])} → ${isolated(columns.tokens[key][0])}`, weight,
-    { onclick: () => app.store.set({ query: at(rows, query), key: at(columns, key), pinned: true }) })))];
+    { onclick: () => app.store.set({ query, key, pinned: true }) })))];
 }
 
 /** The row of the token that looks and the column of the one looked at; of a text that looks at itself both of one token. */
 function tokenParts(app, state, found) {
   const stream = app.streamOf(state.head), own = stream.queries === stream.keys;
-  const query = state.query ?? (own ? state.key : null), key = state.key ?? (own ? state.query : null);
   const [rows, columns] = app.sidesOf(state.head).map((side) => app.units(side, state.unit));
+  const query = unitOf(rows, state.query ?? (own ? state.key : null)), key = unitOf(columns, state.key ?? (own ? state.query : null));
   const parts = [];
-  if (query !== null && rows[query]) parts.push(...rowParts(app, state, found, query, rows, columns));
-  if (key !== null && columns[key]) parts.push(...columnParts(app, state, found, key, rows, columns));
+  if (query !== null) parts.push(...rowParts(app, state, found, query, rows, columns));
+  if (key !== null) parts.push(...columnParts(app, state, found, key, rows, columns));
   if (!parts.length) parts.push(el("p", { class: "hw-quiet" }, "Point at a token to see whom it looks at and who looks at it; click to keep it."));
   return parts;
 }
 
+/** Tokens are what is pinned, of a word its first. */
+const pinned = (app, query, key) => () => app.store.set({ query: query.first, key: key.first, pinned: true });
+
 function rowParts(app, state, found, query, rows, columns) {
-  const numbers = rowNumbers(found, query, app.keysApart(state.head, state.scene, state.unit), LISTED, seenOf(app, state.head, app.scene(), state.unit));
+  const numbers = rowNumbers(found, query, app.keysApart(state.head, state.scene, state.unit), LINKS_LISTED, seenOf(app, state.head, app.scene(), state.unit));
+  const chosen = unitOf(columns, state.key);
   const lines = numbers.links.map(([key, weight]) => barLine(isolated(columns[key].label), weight,
-    { kind: key === state.key ? "hw-in hw-chosen" : "hw-in", onclick: () => app.store.set({ query, key, pinned: true }) }));
+    { kind: key === chosen ? "hw-in hw-chosen" : "hw-in", onclick: pinned(app, rows[query], columns[key]) }));
   for (const [kind, keys, mass] of numbers.apart) {
     const way = state[kind === "first" ? "first" : "separators"];
-    const name = kind === "first" ? `${APART_SAID.first} ${isolated(columns[0].label)}` : plural(keys.length, "separator");
+    const name = kind === "first" ? "first token" : plural(keys.length, "separator");
     lines.push(barLine(`${name}${way === "shown" ? "" : `, ${way === "hidden" ? "hidden" : "left out"}`}`, mass, { kind: "hw-apart" }));
   }
   lines.push(...othersLine(numbers.others));
   const scaled = apartWords(state).filter((words) => words.includes("scaled"));
-  return [el("h3", {}, isolated(rows[query].label), " looks at"), barList(lines), ...scaled.map((words) => el("p", { class: "hw-quiet" }, `${words}.`))];
+  return [el("h3", {}, isolated(rows[query].label), " looks at"), barList(lines, "hw-row"), ...scaled.map((words) => el("p", { class: "hw-quiet" }, `${words}.`))];
 }
 
 function columnParts(app, state, found, key, rows, columns) {
@@ -130,13 +130,14 @@ function columnParts(app, state, found, key, rows, columns) {
   const apart = app.keysApart(state.head, state.scene, state.unit);
   const kind = apart.first.includes(key) ? "first" : apart.separator.includes(key) ? "separators" : null;
   if (kind && state[kind] !== "shown") return [title, el("p", { class: "hw-quiet" }, "This token is set apart; show it again in the bar above.")];
-  const numbers = columnNumbers(found, key, LISTED);
+  const numbers = columnNumbers(found, key, LINKS_LISTED);
+  const chosen = unitOf(rows, state.query);
   const lines = numbers.links.map(([query, weight]) => barLine(isolated(rows[query].label), weight,
-    { kind: query === state.query ? "hw-out hw-chosen" : "hw-out", onclick: () => app.store.set({ query, key, pinned: true }) }));
+    { kind: query === chosen ? "hw-out hw-chosen" : "hw-out", onclick: pinned(app, rows[query], columns[key]) }));
   lines.push(...othersLine(numbers.others));
   if (!lines.length) lines.push(el("li", { class: "hw-quiet" }, found.cells.complete ? "nobody" : "nobody, as far as cells were kept"));
   const note = found.cells.complete ? [] : [el("p", { class: "hw-quiet" }, `Cells under ${share(found.cells.least)} are not counted.`)];
-  return [title, barList(lines), ...note];
+  return [title, barList(lines, "hw-column"), ...note];
 }
 
 function othersLine({ count, mass }) {

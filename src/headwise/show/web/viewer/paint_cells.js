@@ -6,8 +6,8 @@ import { dot, ramp, rgb } from "./paint.js";
 // Less to more around nothing (ColorBrewer PuOr, told apart by colour-blind readers); on a dark ground nothing is dark.
 const APART_LIGHT = [[179, 88, 6], [241, 163, 64], [254, 224, 182], [247, 247, 247], [216, 218, 235], [153, 142, 195], [84, 39, 136]];
 const APART_DARK = [[253, 205, 140], [230, 150, 50], [128, 78, 22], [28, 31, 36], [76, 66, 128], [148, 134, 214], [206, 200, 250]];
-const FINE = 2; // dots for a unit of the page, at most
-const NONE = -2; // a dot that no query may see
+const CELL_DOTS = 2; // dots for a unit of the page, at most
+const CELL_NONE = -2; // a dot that no query may see
 
 /** The colour of a part (-1 to 1) of the top of a scale around zero, as [r, g, b]. */
 export function shadeApart(part, dark = false) {
@@ -46,8 +46,8 @@ export function seenBy(mask, queries, keys) {
  */
 export function drawCells(pen, cells, { x = 0, y = 0, width, height, top, colours, diverging = false, region = null, seen = null }) {
   const [q0, q1, k0, k1] = region ?? [0, cells.queries, 0, cells.keys];
-  const high = Math.max(1, Math.min(q1 - q0, Math.ceil(height * FINE))), wide = Math.max(1, Math.min(k1 - k0, Math.ceil(width * FINE)));
-  const values = new Float32Array(high * wide).fill(NONE);
+  const high = Math.max(1, Math.min(q1 - q0, Math.ceil(height * CELL_DOTS))), wide = Math.max(1, Math.min(k1 - k0, Math.ceil(width * CELL_DOTS)));
+  const values = new Float32Array(high * wide).fill(CELL_NONE);
   const part = { q0, q1, k0, k1, high, wide };
   if (!cells.complete && cells.side > 0) pooledDots(values, cells, part, seen);
   keptDots(values, cells, part);
@@ -55,7 +55,7 @@ export function drawCells(pen, cells, { x = 0, y = 0, width, height, top, colour
   const image = new ImageData(wide, high), dots = new Uint32Array(image.data.buffer);
   const scale = (diverging ? 127 : 255) / top, zero = diverging ? 127 : 0, last = shades.length - 1;
   for (let i = 0; i < dots.length; i++)
-    dots[i] = values[i] === NONE ? none : shades[Math.max(0, Math.min(last, Math.round(values[i] * scale) + zero))];
+    dots[i] = values[i] === CELL_NONE ? none : shades[Math.max(0, Math.min(last, Math.round(values[i] * scale) + zero))];
   const canvas = document.createElement("canvas");
   canvas.width = wide;
   canvas.height = high;
@@ -76,7 +76,7 @@ function keptDots(values, cells, { q0, q1, k0, k1, high, wide }) {
       const k = cells.key[i];
       if (k < k0 || k >= k1) continue;
       const at = line + Math.floor((k - k0) * across), had = values[at];
-      if (had === NONE || Math.abs(cells.weight[i]) > Math.abs(had)) values[at] = cells.weight[i];
+      if (had === CELL_NONE || Math.abs(cells.weight[i]) > Math.abs(had)) values[at] = cells.weight[i];
     }
   }
 }

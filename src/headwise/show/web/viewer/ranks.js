@@ -9,8 +9,15 @@ export function ranksOf(colouring) {
   return (colouring.ranks = ranks);
 }
 
+/** A head's place in words: "14th", "=3rd" where others share it, "all equal". */
+export function placeWords(ranks, head) {
+  const place = ranks.get(head), alike = [...ranks.values()].filter((other) => other === place).length;
+  if (alike === ranks.size && alike > 1) return "all equal";
+  return `${alike > 1 ? "=" : ""}${ordinal(place)}`;
+}
+
 /** 1st, 2nd, 3rd, 4th, ... */
-export function ordinal(n) {
+function ordinal(n) {
   const ending = n % 100 >= 11 && n % 100 <= 13 ? "th" : (["th", "st", "nd", "rd"][n % 10] ?? "th");
   return `${n.toLocaleString("en")}${ending}`;
 }

@@ -19,7 +19,7 @@ const onlyMask = (stream) => (new Set(stream.layers.map((layer) => layer.mask)).
 export function rowNumbers(found, q, keysApart, most, seen) {
   const { cells, apart } = found;
   const set = new Set(Object.values(keysApart).flat());
-  const all = cells.row(q).filter(([key, weight]) => weight > 0 && !set.has(key));
+  const all = cells.row(q).filter(([key]) => !set.has(key));
   const links = all.slice(0, most), rest = all.slice(most);
   const hidden = Object.entries(apart).map(([kind, mass]) => [kind, keysApart[kind], mass[q]]).filter(([, keys, mass]) => keys.length && mass > 0);
   const kept = rest.reduce((sum, [, weight]) => sum + weight, 0);
@@ -37,7 +37,15 @@ function countOthers(cells, q, set, listed, seen, kept) {
 
 /** The column of key k: {links: [[query, weight]], others: {count, mass}}, of the cells that were kept. */
 export function columnNumbers(found, k, most) {
-  const all = found.cells.column(k).filter(([, weight]) => weight > 0);
+  const all = found.cells.column(k);
   const rest = all.slice(most);
   return { links: all.slice(0, most), others: { count: rest.length, mass: rest.reduce((sum, [, weight]) => sum + weight, 0) } };
+}
+
+/** The unit (token or word) that holds a token, as its number; null where there is none. */
+export function unitOf(units, token) {
+  if (token === null || token === undefined || !units.length) return null;
+  if (units[token]?.first === token && units[token].last === token + 1) return token;
+  const found = units.findIndex(({ first, last }) => first <= token && token < last);
+  return found < 0 ? null : found;
 }

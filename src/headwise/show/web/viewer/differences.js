@@ -1,0 +1,62 @@
+// Two patterns over the same tokens: their difference, and how far apart their rows are.
+
+import { Cells } from "./cells.js";
+
+/** Walk the cells of row q of both: tell(key, weight of a or null, weight of b or null), keys rising. */
+function walked(a, b, q, tell) {
+  let i = a.start[q], j = b.start[q];
+  const ends = [a.start[q + 1], b.start[q + 1]];
+  while (i < ends[0] || j < ends[1]) {
+    const ka = i < ends[0] ? a.key[i] : Infinity, kb = j < ends[1] ? b.key[j] : Infinity;
+    if (ka === kb) tell(ka, a.weight[i++], b.weight[j++]);
+    else if (ka < kb) tell(ka, a.weight[i++], null);
+    else tell(kb, null, b.weight[j++]);
+  }
+}
+
+/** The cells of b - a: those that were kept of both, and of complete patterns all (what one may not see counts as 0). */
+export function difference(a, b) {
+  const start = new Uint32Array(a.queries + 1), key = [], weight = [];
+  for (let q = 0; q < a.queries; q++) {
+    walked(a, b, q, (k, one, two) => {
+      if ((one === null && !a.complete) || (two === null && !b.complete)) return;
+      key.push(k);
+      weight.push((two ?? 0) - (one ?? 0));
+    });
+    start[q + 1] = key.length;
+  }
+  return new Cells(a.queries, a.keys, start, Uint16Array.from(key), Float32Array.from(weight), new Float32Array(a.queries), 0,
+    new Float32Array(0), a.complete && b.complete, Math.max(a.least, b.least));
+}
+
+/**
+ * Total variation distance of each row, half the sum of |b - a|, as {least, most}: [row] each.
+ * They are equal where every cell is there; else the cells that were not kept leave room, by what rows hold of them.
+ */
+export function distances(a, b) {
+  const least = new Float32Array(a.queries), most = new Float32Array(a.queries);
+  const grouped = a.side > 0 && b.side > 0; // by tokens each cell is whole or not there at all
+  for (let q = 0; q < a.queries; q++) {
+    let both = 0, onlyA = 0, onlyB = 0;
+    walked(a, b, q, (_, one, two) => {
+      if (one === null) onlyB += two;
+      else if (two === null) onlyA += one;
+      else both += Math.abs(two - one);
+    });
+    const restA = a.rest[q], restB = b.rest[q], sum = both + onlyA + onlyB;
+    most[q] = Math.min(1, (sum + restA + restB) / 2);
+    least[q] = Math.max(0, (sum - restA - restB) / 2);
+    if (grouped) least[q] = Math.max(least[q], (both + Math.abs(onlyA + restA - onlyB - restB)) / 2);
+  }
+  return { least, most };
+}
+
+export const meanOf = (values) => (values.length ? values.reduce((sum, x) => sum + x, 0) / values.length : 0);
+
+/** Rows by how far apart they are, furthest first: [[row, least, most], ...]. */
+export function furthest({ least, most }, count) {
+  return Array.from(least, (x, q) => [q, x, most[q]]).sort((a, b) => b[1] - a[1]).slice(0, count);
+}
+
+/** A distance in words: ".31", or ".25–.40" where cells that were not kept leave room. */
+export const distanceRange = (least, most, share) => (most - least < 5e-4 ? share(least) : `${share(least)}–${share(most)}`);
