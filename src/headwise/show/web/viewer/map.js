@@ -7,12 +7,12 @@ import { headsBeside, watchLook, whenIdle } from "./look.js";
 import { mapLayout } from "./map_layout.js";
 import { mapFigure } from "./map_draw.js";
 import { exactRows } from "./map_exact.js";
-import { listenOnMap, zoomAll, zoomIn, zoomOut } from "./map_moves.js";
+import { listenOnMap, PANS, panMap, zoomAll, zoomIn, zoomOut } from "./map_moves.js";
 import { mapOverlay } from "./map_overlay.js";
 import { apartLines, apartOf, cellSaid, mapCaption, mapSummary, pinnedOf, strongestTable } from "./map_says.js";
 import { movedView, viewOf, zoomOf } from "./map_view.js";
 
-const DRAWS = ["head", "scene", "unit", "first", "separators", "zoom", "pinned", "tab"];
+const MAP_DRAWS = ["head", "scene", "unit", "first", "separators", "zoom", "pinned", "tab"];
 
 export function mapPanel(app) {
   const canvas = el("canvas", { role: "img", tabindex: 0 });
@@ -91,7 +91,7 @@ export function mapPanel(app) {
     if (!element.hidden && now !== undefined) draw(state, now);
   }
   async function update(state, changed) {
-    if (!DRAWS.some((name) => changed.has(name)) && !(state.pinned && (changed.has("query") || changed.has("key")))) return point(state);
+    if (!MAP_DRAWS.some((name) => changed.has(name)) && !(state.pinned && (changed.has("query") || changed.has("key")))) return point(state);
     const now = app.cellsNow(state.head);
     if (now !== undefined) return draw(state, now);
     element.setAttribute("aria-busy", "true");
@@ -140,7 +140,12 @@ export function mapPanel(app) {
     const [q0, q1, k0, k1] = drawn.view;
     moves.zoom(movedView(drawn.view, Math.round(row - (q0 + q1) / 2), Math.round(column - (k0 + k1) / 2), ...moves.size()));
   });
-  const keys = [["+", "zoom into the map", () => zoomIn(moves)], ["-", "zoom out of it", () => zoomOut(moves)], ["0", "show all of it", () => zoomAll(moves)]];
+  const keys = [
+    ["+", "zoom into the map", () => zoomIn(moves)],
+    ["-", "zoom out of it", () => zoomOut(moves)],
+    ["0", "show all of it", () => zoomAll(moves)],
+    ...PANS.map(([name, says, down, across]) => [`shift+${name}`, says, () => panMap(moves, down, across)]),
+  ];
 
   async function figures(state) {
     const found = await app.cells(state.head, state.scene, state);

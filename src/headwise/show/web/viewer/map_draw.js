@@ -4,9 +4,10 @@ import { isolated, share } from "./dom.js";
 import { css, font, inkOn, shade } from "./paint.js";
 import { drawCells } from "./paint_cells.js";
 import { cutTo, legendLayout, upright } from "./map_layout.js";
+import { leastSaid } from "./map_says.js";
 
-const LABEL = font(11);
-const SMALL = font(10.5);
+const MAP_LABEL = font(11);
+const MAP_SMALL = font(10.5);
 
 /**
  * The figure of a map.
@@ -32,14 +33,14 @@ function drawMap(pen, colours, drawn, legend) {
     fine: drawn.fine, scratch: drawn.scratch,
   });
   drawApart(pen, colours, drawn);
-  drawNumbers(pen, colours, drawn);
+  drawCellNumbers(pen, colours, drawn);
   pen.strokeStyle = colours.line;
   pen.lineWidth = 1;
   pen.strokeRect(left - 0.5, top - 0.5, wide + 1, high + 1);
   drawRowLabels(pen, colours, drawn);
   drawColumnLabels(pen, colours, drawn);
   drawPinned(pen, colours, drawn);
-  drawLegend(pen, colours, drawn, legend, left, top + high + 16);
+  drawMapLegend(pen, colours, drawn, legend, left, top + high + 16);
 }
 
 /** Slanted lines: there is nothing here, which is not the same as little. */
@@ -79,7 +80,7 @@ function drawApart(pen, colours, { apart, view, layout }) {
 }
 
 /** The numbers themselves, where cells are large enough for them. */
-function drawNumbers(pen, colours, { cells, top, view, layout }) {
+function drawCellNumbers(pen, colours, { cells, top, view, layout }) {
   const [q0, q1, k0, k1] = view, wide = layout.wide / (k1 - k0), high = layout.high / (q1 - q0);
   if (wide < 26 || high < 14) return;
   pen.font = font(9.5);
@@ -97,29 +98,29 @@ function drawNumbers(pen, colours, { cells, top, view, layout }) {
 /** Every how many-th label there is room for. */
 const stepOf = (cell) => Math.max(1, Math.ceil(12 / cell));
 
-/** A label as it is written: cut to its gutter, its own direction kept. */
-function written(unit, room) {
+/** A label as it is labelWritten: cut to its gutter, its own direction kept. */
+function labelWritten(unit, room) {
   if (unit.cutFor !== room) Object.assign(unit, { cutFor: room, cut: isolated(cutTo(unit.label.replace(/\s/g, " "), room)) });
   return unit.cut;
 }
 
 function drawRowLabels(pen, colours, { rows, view, layout }) {
   const [q0, q1] = view, cell = layout.high / (q1 - q0), step = stepOf(cell);
-  pen.font = LABEL;
+  pen.font = MAP_LABEL;
   pen.textAlign = "right";
   pen.fillStyle = step > 1 ? colours.quiet : colours.ink;
   for (let q = q0; q < q1; q += step)
-    pen.fillText(written(rows[q], layout.left - 2 * layout.gap), layout.left - layout.gap, layout.top + (q - q0 + 0.5) * cell);
+    pen.fillText(labelWritten(rows[q], layout.left - 2 * layout.gap), layout.left - layout.gap, layout.top + (q - q0 + 0.5) * cell);
 }
 
 function drawColumnLabels(pen, colours, { columns, view, layout }) {
   const [, , k0, k1] = view, cell = layout.wide / (k1 - k0), step = stepOf(cell), room = layout.top - 2 * layout.gap - 2;
-  pen.font = LABEL;
+  pen.font = MAP_LABEL;
   pen.fillStyle = step > 1 ? colours.quiet : colours.ink;
   for (let k = k0; k < k1; k += step) {
     const x = layout.left + (k - k0 + 0.5) * cell, foot = layout.top - layout.gap - 2;
     if (upright(columns[k].label)) drawUpright(pen, columns[k].label, x, foot, room);
-    else drawTurned(pen, written(columns[k], room), x, foot);
+    else drawTurned(pen, labelWritten(columns[k], room), x, foot);
   }
 }
 
@@ -165,18 +166,18 @@ function hidesSome(cells, seen) {
 function legendParts({ cells, seen, apart, top, dots }) {
   const found = [{ look: "scale", wide: 118, text: "", top }];
   if (hidesSome(cells, seen)) found.push({ look: "unseen", wide: 14, text: "may not be seen" });
-  if (!cells.complete) found.push({ look: "pooled", wide: 14, text: `under ${share(cells.least)}: mean by region` });
+  if (!cells.complete) found.push({ look: "pooled", wide: 14, text: `under ${leastSaid(cells.least)}: mean by region` });
   if (Math.max(...dots) > 1.01) found.push({ look: "", wide: 0, text: `a dot is ${dots.map((n) => n.toFixed(n < 9.95 ? 1 : 0)).join(" × ")} cells: half their largest, half their mean` });
   for (const { kind, title, way, keys } of apart)
     if (keys.size) found.push({ look: kind, way, wide: 14, text: way === "shown" ? title : `${title}: ${way}` });
   return found;
 }
 
-function drawLegend(pen, colours, drawn, legend, left, top) {
-  pen.font = SMALL;
+function drawMapLegend(pen, colours, drawn, legend, left, top) {
+  pen.font = MAP_SMALL;
   for (const { look, way, x, y, wide, text, top: most } of legend.places) {
     const at = left + x, line = top + y;
-    if (look === "scale") drawScale(pen, colours, at, line, most);
+    if (look === "scale") drawMapScale(pen, colours, at, line, most);
     else if (look === "unseen") drawUnseen(pen, colours, at, line, wide, 10);
     else if (look === "pooled") {
       pen.fillStyle = css(shade((drawn.cells.least / drawn.top) * 0.4, colours.dark));
@@ -187,15 +188,15 @@ function drawLegend(pen, colours, drawn, legend, left, top) {
       pen.fillStyle = look === "first" ? colours.out : colours.quiet;
       pen.fillRect(at, line, wide, 3);
     }
-    pen.font = SMALL;
+    pen.font = MAP_SMALL;
     pen.textAlign = "left";
     pen.fillStyle = colours.quiet;
     pen.fillText(text, at + wide + (wide ? 5 : 0), line + 5.5);
   }
 }
 
-function drawScale(pen, colours, x, y, top) {
-  pen.font = SMALL;
+function drawMapScale(pen, colours, x, y, top) {
+  pen.font = MAP_SMALL;
   pen.fillStyle = colours.quiet;
   pen.textAlign = "left";
   pen.fillText("0", x, y + 5.5);

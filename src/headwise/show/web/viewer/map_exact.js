@@ -3,8 +3,8 @@
 import { Cells, readCells } from "./cells.js";
 import { inflate } from "./source.js";
 
-const MOST = 600; // rows asked for at once
-const WAIT = 150; // milliseconds that a view stays before it is asked for
+const ROWS_MOST = 600; // rows asked for at once
+const ROWS_WAIT = 150; // milliseconds that a view stays before it is asked for
 
 /** Asks for rows and remembers the last ones; `ready` is called when they have come. */
 export function exactRows(app, ready) {
@@ -14,13 +14,13 @@ export function exactRows(app, ready) {
   function of(state, found, view, rows) {
     if (!app.index.live?.rows || found.raw.complete || state.head.startsWith("mean/")) return null;
     const from = rows[view[0]].first, to = rows[view[1] - 1].last, name = `${state.scene}/${state.head}`;
-    if (to - from > MOST) return null;
+    if (to - from > ROWS_MOST) return null;
     if (held?.name === name && held.from <= from && held.to >= to) return app.shown(held.cells, state.head, state.scene, state).cells;
     const key = [name, from, to].join();
     if (wanted !== key) {
       wanted = key;
       clearTimeout(timer);
-      timer = setTimeout(() => ask(key, state, from, to, found.raw), WAIT);
+      timer = setTimeout(() => ask(key, state, from, to, found.raw), ROWS_WAIT);
     }
     return null;
   }

@@ -3,25 +3,25 @@
 
 import { font } from "./paint.js";
 
-const TEXT = font(11);
-const GAP = 6;
-const LARGEST = 44; // units of the page that a cell may have
-const TALL = 760;
-const HAN = /^[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\u3000-\u30ff]+$/;
-const ruler = { pen: null };
+const MAP_TEXT = font(11);
+const MAP_GAP = 6;
+const CELL_MOST = 44; // units of the page that a cell may have
+const MAP_TALL = 760;
+const UPRIGHT = /^[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\u3000-\u30ff]+$/;
+const textRuler = { pen: null };
 
 /** How wide a text is in a font. */
-export function textWidth(text, given = TEXT) {
-  ruler.pen ??= document.createElement("canvas").getContext("2d");
-  ruler.pen.font = given;
-  return ruler.pen.measureText(text).width;
+export function textWidth(text, given = MAP_TEXT) {
+  textRuler.pen ??= document.createElement("canvas").getContext("2d");
+  textRuler.pen.font = given;
+  return textRuler.pen.measureText(text).width;
 }
 
 /** Whether a label stands upright, character under character, where others are turned. */
-export const upright = (label) => HAN.test(label);
+export const upright = (label) => UPRIGHT.test(label);
 
 /** A text cut to a width, with … where it was cut. */
-export function cutTo(text, width, given = TEXT) {
+export function cutTo(text, width, given = MAP_TEXT) {
   if (textWidth(text, given) <= width) return text;
   const letters = Array.from(text);
   let low = 0, high = letters.length;
@@ -43,13 +43,13 @@ function widestOf(units, name, length) {
 export function mapLayout(width, rows, columns) {
   const small = Math.min(130, width * 0.22), many = Math.max(rows.length, columns.length) > 24;
   const least = many ? 56 : 24;
-  const left = Math.ceil(Math.max(least, Math.min(small, widestOf(rows, "widest", (label) => textWidth(label)) + 2 * GAP)));
-  const top = Math.ceil(Math.max(least, Math.min(small, widestOf(columns, "tallest", lengthDown) + 2 * GAP)));
+  const left = Math.ceil(Math.max(least, Math.min(small, widestOf(rows, "widest", (label) => textWidth(label)) + 2 * MAP_GAP)));
+  const top = Math.ceil(Math.max(least, Math.min(small, widestOf(columns, "tallest", lengthDown) + 2 * MAP_GAP)));
   const room = Math.max(60, width - left - 12), across = Math.max(1, columns.length), down = Math.max(1, rows.length);
-  const cell = Math.min(LARGEST, room / across, Math.max(TALL / down, room / across / 6));
+  const cell = Math.min(CELL_MOST, room / across, Math.max(MAP_TALL / down, room / across / 6));
   const wide = Math.floor(Math.max(Math.min(room, 60), Math.min(room, cell * across)));
-  const high = Math.floor(Math.max(Math.min(cell * down, TALL), Math.min(20 * down, 140)));
-  return { width, left, top, wide, high, gap: GAP };
+  const high = Math.floor(Math.max(Math.min(cell * down, MAP_TALL), Math.min(20 * down, 140)));
+  return { width, left, top, wide, high, gap: MAP_GAP };
 }
 
 /** The places of a legend's parts ({text, wide: of its swatch}) in lines of a width, and how high they are. */

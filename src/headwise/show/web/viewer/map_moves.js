@@ -2,8 +2,8 @@
 
 import { boxedView, movedView, scaledView } from "./map_view.js";
 
-const STEP = 1.4; // how much closer a press of + goes
-const DRAG = 5; // units of the page before a press is a box
+const ZOOM_STEP = 1.4; // how much zoomBy a press of + goes
+const MAP_DRAG = 5; // units of the page before a press is a box
 
 /**
  * Listen on a map's canvas. `map` gives `place(event)`: {row, column, down, across} or null outside the plot, `view()`,
@@ -15,7 +15,7 @@ export function listenOnMap(canvas, map) {
 
   canvas.addEventListener("pointerdown", (event) => {
     fingers.set(event.pointerId, event);
-    if (fingers.size === 2) spread = distance(fingers);
+    if (fingers.size === 2) spread = fingersApart(fingers);
     if (event.button !== 0) return;
     pressed = { event, place: map.place(event), boxed: false };
     if (event.pointerType === "mouse") canvas.setPointerCapture(event.pointerId);
@@ -23,7 +23,7 @@ export function listenOnMap(canvas, map) {
   canvas.addEventListener("pointermove", (event) => {
     if (fingers.has(event.pointerId)) fingers.set(event.pointerId, event);
     if (fingers.size === 2) return pinch();
-    const far = pressed && Math.hypot(event.clientX - pressed.event.clientX, event.clientY - pressed.event.clientY) > DRAG;
+    const far = pressed && Math.hypot(event.clientX - pressed.event.clientX, event.clientY - pressed.event.clientY) > MAP_DRAG;
     if (pressed?.place && event.pointerType === "mouse" && (far || pressed.boxed)) {
       pressed.boxed = true;
       map.box(pressed.place, map.place(event, true));
@@ -43,7 +43,7 @@ export function listenOnMap(canvas, map) {
   canvas.addEventListener("pointerleave", () => map.leave());
   canvas.addEventListener("wheel", wheel, { passive: false });
   canvas.addEventListener("keydown", (event) => {
-    const run = KEYS[`${event.shiftKey && event.key.startsWith("Arrow") ? "Shift+" : ""}${event.key}`];
+    const run = MAP_KEYS[`${event.shiftKey && event.key.startsWith("Arrow") ? "Shift+" : ""}${event.key}`];
     if (!run || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     event.stopPropagation();
@@ -55,10 +55,10 @@ export function listenOnMap(canvas, map) {
     map.zoom(boxedView(map.view(), ends.flat(), ...map.size()));
   }
   function pinch() {
-    const now = distance(fingers);
+    const now = fingersApart(fingers);
     if (Math.abs(now - spread) < 6) return;
     const [one] = fingers.values();
-    closer(map, spread / now, map.place(one, true));
+    zoomBy(map, spread / now, map.place(one, true));
     spread = now;
     pressed = null;
   }
@@ -70,29 +70,35 @@ export function listenOnMap(canvas, map) {
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       const [, , k0, k1] = map.view();
       map.zoom(movedView(map.view(), 0, Math.round(((event.deltaX || event.deltaY) / 600) * (k1 - k0)), ...map.size()));
-    } else closer(map, Math.min(2, Math.max(0.5, Math.exp(event.deltaY * (event.ctrlKey ? 0.01 : 0.0022)))), place);
+    } else zoomBy(map, Math.min(2, Math.max(0.5, Math.exp(event.deltaY * (event.ctrlKey ? 0.01 : 0.0022)))), place);
   }
 }
 
-const distance = (fingers) => {
+const fingersApart = (fingers) => {
   const [a, b] = [...fingers.values()];
   return Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
 };
 
-function closer(map, factor, place) {
+function zoomBy(map, factor, place) {
   map.zoom(scaledView(map.view(), factor, ...map.size(), place?.down, place?.across));
 }
 
-function pan(map, down, across) {
+/** Move the view by a quarter of its size. */
+export function panMap(map, down, across) {
   const [q0, q1, k0, k1] = map.view(), step = (size) => Math.max(1, Math.round(size / 4));
   map.zoom(movedView(map.view(), down * step(q1 - q0), across * step(k1 - k0), ...map.size()));
 }
 
-export const zoomIn = (map) => closer(map, 1 / STEP, map.centre());
-export const zoomOut = (map) => closer(map, STEP, map.centre());
+export const zoomIn = (map) => zoomBy(map, 1 / ZOOM_STEP, map.centre());
+export const zoomOut = (map) => zoomBy(map, ZOOM_STEP, map.centre());
 export const zoomAll = (map) => map.zoom([0, map.size()[0], 0, map.size()[1]]);
-const KEYS = {
+
+/** Keys that move the view, with what they say: [key, says, down, across]. */
+export const PANS = [
+  ["ArrowLeft", "move the view left", 0, -1], ["ArrowRight", "move the view right", 0, 1],
+  ["ArrowUp", "move the view up", -1, 0], ["ArrowDown", "move the view down", 1, 0],
+];
+const MAP_KEYS = {
   "+": zoomIn, "=": zoomIn, "-": zoomOut, 0: zoomAll,
-  "Shift+ArrowLeft": (map) => pan(map, 0, -1), "Shift+ArrowRight": (map) => pan(map, 0, 1),
-  "Shift+ArrowUp": (map) => pan(map, -1, 0), "Shift+ArrowDown": (map) => pan(map, 1, 0),
+  ...Object.fromEntries(PANS.map(([name, , down, across]) => [`Shift+${name}`, (map) => panMap(map, down, across)])),
 };

@@ -16,7 +16,7 @@ export function mapOverlay(plot) {
   /** Where things are, and the small whole where only a part is in view. */
   function place(drawn, colours) {
     const { left, top, wide, high } = drawn.layout, [q0, q1, k0, k1] = drawn.view;
-    put(over, left, top, wide, high);
+    putAt(over, left, top, wide, high);
     const part = q0 > 0 || k0 > 0 || q1 < drawn.rows.length || k1 < drawn.columns.length;
     mini.hidden = !part;
     shown = drawn;
@@ -31,14 +31,14 @@ export function mapOverlay(plot) {
     column.hidden = columnTag.hidden = x === null;
     if (y !== null) {
       const size = Math.max(1.5, high / (q1 - q0));
-      put(row, 0, y, wide, size);
-      tag(rowTag, drawn.rows[at[0]].label);
+      putAt(row, 0, y, wide, size);
+      tagWith(rowTag, drawn.rows[at[0]].label);
       rowTag.style.transform = `translate(${left - 4}px, ${top + y + size / 2}px) translate(-100%, -50%)`;
     }
     if (x !== null) {
       const size = Math.max(1.5, wide / (k1 - k0));
-      put(column, x, 0, size, high);
-      tag(columnTag, drawn.columns[at[1]].label);
+      putAt(column, x, 0, size, high);
+      tagWith(columnTag, drawn.columns[at[1]].label);
       columnTag.style.transform = `translate(${left + x + size / 2}px, ${top - 6}px) translate(-50%, -100%)`;
     }
   }
@@ -48,7 +48,7 @@ export function mapOverlay(plot) {
     if (frame.hidden) return;
     const { left, top, wide, high } = drawn.layout;
     const [y0, y1] = [from.down, to.down].sort((a, b) => a - b), [x0, x1] = [from.across, to.across].sort((a, b) => a - b);
-    put(frame, left + x0 * wide, top + y0 * high, (x1 - x0) * wide, (y1 - y0) * high);
+    putAt(frame, left + x0 * wide, top + y0 * high, (x1 - x0) * wide, (y1 - y0) * high);
   }
 
   /** `go` is called with the row and column that the small whole is pressed at. */
@@ -68,13 +68,13 @@ export function mapOverlay(plot) {
   return { place, point, box, listen };
 }
 
-function put(element, x, y, width, height) {
+function putAt(element, x, y, width, height) {
   element.style.transform = `translate(${x}px, ${y}px)`;
   element.style.width = `${width}px`;
   element.style.height = `${height}px`;
 }
 
-function tag(element, label) {
+function tagWith(element, label) {
   const text = element.firstElementChild ?? element.appendChild(document.createElement("bdi"));
   if (text.textContent !== label) text.textContent = label;
 }

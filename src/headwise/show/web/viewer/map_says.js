@@ -1,17 +1,19 @@
 // What a map says in words: the facts of its caption, the line under the pointer, and what a reader of screens hears.
 
 import { el, isolated, plural, share } from "./dom.js";
-import { headSaid, unitAt } from "./units.js";
+import { headWords, oneLine } from "./facts.js";
+import { ordinal } from "./ranks.js";
+import { unitAt } from "./units.js";
 
-const TITLES = { first: "first token", separator: "separators" };
-const WAYS = { first: "first", separator: "separators" };
+const APART_TITLES = { first: "first token", separator: "separators" };
+const APART_WAYS = { first: "first", separator: "separators" };
 
 /** The keys set apart: [{kind, title, way, keys: Set, mean: what a row gives them on average}]. */
 export function apartOf(app, state, found) {
   return Object.entries(app.keysApart(state.head, state.scene, state.unit)).map(([kind, keys]) => {
     const held = found.apart[kind] ?? [];
     const mean = held.length ? held.reduce((sum, weight) => sum + weight, 0) / held.length : 0;
-    return { kind, title: TITLES[kind], way: state[WAYS[kind]], keys: new Set(keys), mean };
+    return { kind, title: APART_TITLES[kind], way: state[APART_WAYS[kind]], keys: new Set(keys), mean };
   });
 }
 
@@ -24,23 +26,21 @@ export function apartLines(apart) {
   });
 }
 
-const shortened = (text) => {
-  const letters = Array.from(text.replace(/\s+/g, " ").trim());
-  return letters.length > 70 ? `${letters.slice(0, 70).join("")}…` : letters.join("");
-};
+/** A threshold as it was given: .01, .005. */
+export const leastSaid = (least) => String(least.toPrecision(2) * 1).replace(/^0/, "");
 
 /** The facts under a picture of a map. */
 export function mapCaption(app, state, { cells, apart, top, view, rows, columns, exact }) {
   const scene = app.scene(state.scene), unit = state.unit === "words" ? "words (to a word: sum; from a word: mean)" : "tokens";
   const part = view[0] > 0 || view[2] > 0 || view[1] < rows.length || view[3] < columns.length;
   return [
-    `${scene.model}, ${headSaid(app, state.head, scene)}`,
-    `text: ${isolated(shortened(scene.text))}`,
+    `${scene.model}, ${headWords(app, state.head, scene)}`,
+    `text: ${isolated(oneLine(scene.text))}`,
     ...(scene.note ? [scene.note] : []),
     `${unit}: rows look, columns are looked at`,
     ...apartLines(apart),
     `darkest: ${share(top)}`,
-    ...(cells.complete ? [] : [`cells under ${share(cells.least)} are pooled: mean by region`]),
+    ...(cells.complete ? [] : [`cells under ${leastSaid(cells.least)} are pooled: mean by region`]),
     ...(exact ? ["all cells of the rows in view"] : []),
     ...(part ? [`rows ${view[0]} to ${view[1] - 1} of ${rows.length}, columns ${view[2]} to ${view[3] - 1} of ${columns.length}`] : []),
   ];
@@ -53,19 +53,13 @@ export function cellSaid({ cells, rows, columns, seen, apart }, q, k) {
   const start = `${from} → ${to}`;
   if (hidden) return `${start}: ${hidden.title}, ${hidden.way}`;
   if (seen && !seen(q).some(([first, last]) => k >= first && k < last)) return `${start}: may not be seen`;
-  if (weight === null) return `${start}: ${cells.complete ? "may not be seen" : `under ${share(cells.least)}, not kept alone`}${restSaid(cells, q)}`;
+  if (weight === null) return `${start}: ${cells.complete ? "may not be seen" : `under ${leastSaid(cells.least)}, not kept alone`}${restSaid(cells, q)}`;
   let higher = 0;
   for (let i = cells.start[q]; i < cells.start[q + 1]; i++) if (cells.weight[i] > weight) higher++;
   return `${start}: ${share(weight)}, ${ordinal(higher + 1)} of its row${restSaid(cells, q)}`;
 }
 
 const restSaid = (cells, q) => (cells.rest[q] > 0.0005 ? `; cells not kept hold ${share(cells.rest[q])} of the row` : "");
-
-/** 1st, 2nd, 3rd, 11th. */
-export function ordinal(n) {
-  const last = n % 100 > 10 && n % 100 < 14 ? 0 : n % 10;
-  return `${n.toLocaleString("en")}${["th", "st", "nd", "rd"][last] ?? "th"}`;
-}
 
 /** A sentence that sums a map up. */
 export function mapSummary(app, state, { cells, rows, columns, top }) {
@@ -75,7 +69,7 @@ export function mapSummary(app, state, { cells, rows, columns, top }) {
     for (let i = cells.start[q]; i < cells.start[q + 1]; i++)
       if (best === null || cells.weight[i] > best[2]) best = [q, cells.key[i], cells.weight[i]];
   const strongest = best ? `; the strongest: ${rows[best[0]].label} looks at ${columns[best[1]].label} with ${share(best[2])}` : "";
-  return `Map of ${headSaid(app, state.head, app.scene(state.scene))}: ${plural(rows.length, unit)} look at ${plural(columns.length, unit)}`
+  return `Map of ${headWords(app, state.head, app.scene(state.scene))}: ${plural(rows.length, unit)} look at ${plural(columns.length, unit)}`
     + `${strongest}; darkest is ${share(top)}`;
 }
 

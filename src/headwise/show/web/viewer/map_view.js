@@ -2,7 +2,7 @@
 
 import { unitAt } from "./units.js";
 
-const LEAST = 4; // units that stay in view
+const VIEW_LEAST = 4; // units that stay in view
 
 /** The part that a state asks for (there in tokens), in units; all of it where it asks for none. */
 export function viewOf(zoom, rows, columns) {
@@ -27,7 +27,7 @@ export function scaledView([q0, q1, k0, k1], factor, rows, columns, down = 0.5, 
 
 function scaledEnds(from, to, factor, length, place) {
   const size = to - from, fresh = Math.round(size * factor);
-  const wanted = Math.min(length, Math.max(Math.min(LEAST, length), fresh === size && factor !== 1 ? size + Math.sign(factor - 1) : fresh));
+  const wanted = Math.min(length, Math.max(Math.min(VIEW_LEAST, length), fresh === size && factor !== 1 ? size + Math.sign(factor - 1) : fresh));
   return shiftedEnds(Math.round(from + (size - wanted) * place), wanted, length);
 }
 
@@ -45,7 +45,7 @@ export function movedView([q0, q1, k0, k1], down, across, rows, columns) {
 export function boxedView([q0, q1, k0, k1], [top, bottom, left, right], rows, columns) {
   const ends = (from, to, low, high, length) => {
     const start = Math.floor(from + (to - from) * low), stop = Math.ceil(from + (to - from) * high);
-    const size = Math.min(length, Math.max(LEAST, stop - start));
+    const size = Math.min(length, Math.max(VIEW_LEAST, stop - start));
     return shiftedEnds(start, size, length);
   };
   return [...ends(q0, q1, top, bottom, rows), ...ends(k0, k1, left, right, columns)];

@@ -41,11 +41,11 @@ function wordRuns(seen, rows, columns) {
     const runs = [];
     for (let token = rows[q].first; token < rows[q].last; token++)
       for (const [from, to] of seen(token)) if (to > from) runs.push([unitAt(columns, from), unitAt(columns, to - 1) + 1]);
-    return joined(runs);
+    return joinedRuns(runs);
   };
 }
 
-function joined(runs) {
+function joinedRuns(runs) {
   const found = [];
   for (const [from, to] of runs.sort((a, b) => a[0] - b[0])) {
     const last = found.at(-1);
@@ -62,13 +62,4 @@ export function headOfScope(app, state) {
   if (state.scope === "all") return `mean/${stream.name}`;
   const [layer, ...others] = layersOf(app, state.head, scene);
   return layer && !others.length ? `mean/${layer.id}` : state.head;
-}
-
-/** A head, or what a mean is of, as people say it. */
-export function headSaid(app, head, scene = app.scene()) {
-  if (!head.startsWith("mean/")) return `head ${head}`;
-  const layer = layersOf(app, head, scene);
-  if (layer.length === 1 && head === `mean/${layer[0].id}`) return `the mean of layer ${layer[0].id}`;
-  const stream = app.streamOf(head, scene);
-  return stream.name ? `the mean of all ${stream.name} heads` : "the mean of all heads";
 }
