@@ -17,6 +17,7 @@ export function watchLook(app, element, run) {
   new MutationObserver(fresh).observe(app.root, { attributes: true, attributeFilter: ["data-theme", "class"] });
   return {
     width: () => held.width || (held.width = element.clientWidth),
+    refresh: () => (held.colours = null),
     colours: () => (held.colours ??= app.colours()),
   };
 }

@@ -12,7 +12,7 @@ import { mapOverlay } from "./map_overlay.js";
 import { apartLines, apartOf, cellSaid, mapCaption, mapSummary, pinnedOf, strongestTable } from "./map_says.js";
 import { movedView, viewOf, zoomOf } from "./map_view.js";
 
-const MAP_DRAWS = ["head", "scene", "unit", "first", "separators", "zoom", "pinned", "tab"];
+const MAP_DRAWS = ["head", "scene", "unit", "first", "separators", "zoom", "pinned", "tab", "theme"];
 
 export function mapPanel(app) {
   const canvas = el("canvas", { role: "img", tabindex: 0 });
@@ -91,6 +91,7 @@ export function mapPanel(app) {
     if (!element.hidden && now !== undefined) draw(state, now);
   }
   async function update(state, changed) {
+    if (changed.has("theme")) look.refresh();
     if (!MAP_DRAWS.some((name) => changed.has(name)) && !(state.pinned && (changed.has("query") || changed.has("key")))) return point(state);
     const now = app.cellsNow(state.head);
     if (now !== undefined) return draw(state, now);
