@@ -16,13 +16,15 @@ import { tabsOf } from "./tabs.js";
 import { saying } from "./saying.js";
 import { gridPanel } from "./grid.js";
 import { mapPanel } from "./map.js";
+import { linesPanel } from "./lines.js";
 import { comparePanel } from "./compare.js";
+import { tokensPanel } from "./tokens.js";
 import { numbersPanel } from "./numbers.js";
 import { exportPanel } from "./export.js";
 
 /** Panels that are always there, and those of which one tab shows one. */
-const ASIDE = [gridPanel, numbersPanel, exportPanel];
-const TABS = [mapPanel, comparePanel];
+const ASIDE = [tokensPanel, gridPanel, numbersPanel, exportPanel];
+const TABS = [mapPanel, linesPanel, comparePanel];
 
 /** Where a panel that is always there stands, by its name; the others are at the right. */
 const PLACES = { live: "top", tokens: "top", grid: "left", export: "bar" };
