@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from headwise.see.circuits.scores import circuits as circuits
     from headwise.see.clusters.grouping import clusters as clusters
     from headwise.see.clusters.measuring import distances as distances
+    from headwise.see.contributions import contributions as contributions
     from headwise.see.looking import look as look
     from headwise.see.neurons.files import load_neurons as load_neurons
     from headwise.see.neurons.firing import fires as fires
@@ -74,6 +75,7 @@ _HOMES = {
     "blocks": "headwise.cut.losses",
     "circuits": "headwise.see.circuits.scores",
     "clusters": "headwise.see.clusters.grouping",
+    "contributions": "headwise.see.contributions",
     "distances": "headwise.see.clusters.measuring",
     "examples": "headwise.see.roles.examples",
     "export_onnx": "headwise.cut.saving.onnx",
@@ -119,6 +121,7 @@ __all__ = [
     "blocks",
     "circuits",
     "clusters",
+    "contributions",
     "distances",
     "examples",
     "export_onnx",
