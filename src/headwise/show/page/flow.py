@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from headwise.check.flow.flow import Flow
+from headwise.core.masks import Mask
 from headwise.see.reaching import reach_of, seen_in
 from headwise.see.record import LayerRecord, Record, Side
 from headwise.show.page.reach import reach_data, runs_of
@@ -93,9 +94,14 @@ def _number(record: Record, side: Side) -> int:
 
 def _written(layers: Sequence[LayerRecord]) -> tuple[str, ...]:
     """The mask of each layer, as it is written."""
-    masks = (layer.scores.mask for layer in layers)
-    texts = ("full" if mask is None else repr(mask).replace("()", "") for mask in masks)
-    return tuple(text if len(text) <= _LONGEST else "as the model gave it" for text in texts)
+    return tuple(_said(layer.scores.mask) for layer in layers)
+
+
+def _said(mask: Mask | None) -> str:
+    """A mask as it is written, but for padding, which a record has none of."""
+    text = "full" if mask is None else repr(mask).replace("()", "")
+    text = " & ".join(part for part in text.split(" & ") if not part.startswith("padding(")) or "full"
+    return text if len(text) <= _LONGEST else "as the model gave it"
 
 
 def _by_head(record: Record) -> list[Any]:

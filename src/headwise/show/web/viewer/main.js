@@ -5,10 +5,12 @@ import { makeApp } from "./app.js";
 import { makeStore, fromHash, toHash } from "./state.js";
 import { gridPanel } from "./grid.js";
 import { mapPanel } from "./map.js";
+import { flowPanel } from "./flow.js";
+import { neuronsPanel } from "./neurons.js";
 
 /** Panels beside each other all the time, and those of which one tab shows one. */
 const ASIDE = [gridPanel];
-const TABS = [mapPanel];
+const TABS = [mapPanel, flowPanel, neuronsPanel];
 
 /** Show what a source has in `root`. `address` says whether the view is kept in the page's address. */
 export async function view(root, source, { address = true } = {}) {
