@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headwise import nn as nn
     from headwise.check.asserting import assert_no_leak as assert_no_leak
     from headwise.check.auditing import audit as audit
+    from headwise.check.flow.flowing import flow as flow
     from headwise.core import masks as masks
     from headwise.core.attention import attend as attend
     from headwise.cut.ablating.ablating import ablate as ablate
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from headwise.see.profile.profiler import Profiler as Profiler
     from headwise.see.profile.profiling import profile as profile
     from headwise.see.record import Record as Record
+    from headwise.see.residual import contributions as contributions
     from headwise.see.roles.claims import roles as roles
     from headwise.see.roles.examples import examples as examples
     from headwise.see.roles.files import load_roles as load_roles
@@ -76,10 +78,12 @@ _HOMES = {
     "blocks": "headwise.cut.losses",
     "circuits": "headwise.see.circuits.scores",
     "clusters": "headwise.see.clusters.grouping",
+    "contributions": "headwise.see.residual",
     "distances": "headwise.see.clusters.measuring",
     "examples": "headwise.see.roles.examples",
     "export_onnx": "headwise.cut.saving.onnx",
     "fires": "headwise.see.neurons.firing",
+    "flow": "headwise.check.flow.flowing",
     "generate": "headwise.hub.generating",
     "heal": "headwise.cut.healing.healing",
     "importance": "headwise.cut.ranking.importance",
@@ -123,10 +127,12 @@ __all__ = [
     "blocks",
     "circuits",
     "clusters",
+    "contributions",
     "distances",
     "examples",
     "export_onnx",
     "fires",
+    "flow",
     "generate",
     "heal",
     "importance",

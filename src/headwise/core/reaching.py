@@ -122,13 +122,17 @@ def _opened(
         brought: what each layer brings from the encoder, where the sources are the encoder's positions.
     """
     first = torch.where(reached, 0, NEVER)
+    settled: Tensor | None = None
     for layer, step in enumerate(seen, 1):
+        if step is settled and past is None and brought is None:
+            continue  # the same step again brings nothing new
         held = reached
         if past is not None:
             held = _under(past.after(layer - 1, memory=brought is not None), reached, False)
         reached = reached | _through(step, held)
         if brought is not None:
             reached = reached | brought[layer - 1]
+        settled = step if torch.equal(held, reached) else None
         first = first.where((first >= 0) | ~reached, layer)
     return first
 
@@ -151,8 +155,36 @@ def _under(
     return torch.cat([wide.expand(batch, -1, -1), rows.expand(batch, -1, -1)], 1)
 
 
+_RUNS = 8
+"""Up to so many runs of keys in every row, sums along the keys are faster than a product."""
+
+
 def _through(
     seen: Bool[Tensor, "_ query key"], reached: Bool[Tensor, "_ key source"]
 ) -> Bool[Tensor, "_ query source"]:
     """Whether a query sees some key that a source reaches; exact, since sums of ones are."""
-    return (seen.float() @ reached.float()) > 0
+    runs = _runs(seen) if seen.shape[0] == reached.shape[0] == 1 and seen.shape[2] else None
+    if runs is None:
+        return (seen.float() @ reached.float()) > 0
+    counts = torch.nn.functional.pad(reached[0].cumsum(0, dtype=torch.int32), (0, 0, 1, 0))
+    found = torch.zeros(seen.shape[1], reached.shape[2], dtype=torch.bool, device=seen.device)
+    for starts, ends in runs:
+        found |= counts[ends] > counts[starts]
+    return found[None]
+
+
+def _runs(
+    seen: Bool[Tensor, "1 query key"],
+) -> list[tuple[Int[Tensor, " query"], Int[Tensor, " query"]]] | None:
+    """The runs of keys that each query sees, as starts and ends (exclusive); None where some see many."""
+    steps = torch.nn.functional.pad(seen[0].to(torch.int8), (1, 1)).diff(dim=1)
+    counts = (steps == 1).sum(1)
+    most = int(counts.max()) if len(counts) else 0
+    if most > _RUNS:
+        return None
+    ends = [torch.zeros(most, len(counts), dtype=torch.long, device=seen.device) for _ in "ab"]
+    for sign, into in zip((1, -1), ends, strict=True):
+        at = (steps == sign).nonzero()
+        rank = torch.arange(len(at), device=seen.device) - (counts.cumsum(0) - counts)[at[:, 0]]
+        into[rank, at[:, 0]] = at[:, 1]
+    return list(zip(*ends, strict=True))

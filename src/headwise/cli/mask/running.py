@@ -37,8 +37,7 @@ def run(request: MaskRequest) -> None:
         save(draw_reach(found, caption=words.title), path)
         say(f"wrote {path}")
     if request.page is not None:
-        from headwise.show.page.frame import save_page
-        from headwise.show.page.reach import reach_page
+        from headwise.show.page.reach import reach_page, save_page
 
         save_page(reach_page(found, words), request.page)
         say(f"wrote {request.page}")

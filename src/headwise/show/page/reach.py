@@ -1,19 +1,45 @@
-"""Reach as a page: the map with a slider over the layers, and the paths of what is pointed at."""
+"""Reach as data for the viewer, and as a page of its own: the map over the layers, and the paths pointed at."""
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 from torch import Tensor
 
 from headwise.core.reach import Reach
-from headwise.show.page.frame import page
+from headwise.files import replacing
+from headwise.show.page.bundle import script, style
 from headwise.show.reach_words import ReachWords
 
-__all__ = ["reach_page"]
+__all__ = ["reach_data", "reach_page", "runs_of", "save_page"]
+
+_FRAME = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="headwise">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>
+body {{ margin: 0; }}
+{style}</style>
+</head>
+<body>
+<main id="viewer"></main>
+<noscript><p>This page draws with a script; it asks nothing of the network.</p></noscript>
+<script type="application/json" id="data">{data}</script>
+<script type="module">
+{script}</script>
+</body>
+</html>
+"""
 
 
 def reach_page(reach: Reach, words: ReachWords) -> str:
@@ -23,6 +49,27 @@ def reach_page(reach: Reach, words: ReachWords) -> str:
         reach: of one text; of a batch the first is shown.
         words: the masks it was made of.
     """
+    text = json.dumps(reach_data(reach, words), ensure_ascii=False, separators=(",", ":"))
+    return _FRAME.format(
+        title=html.escape(f"{words.title} – reach"),
+        style=style(),
+        data=text.replace("<", "\\u003c"),  # nothing in it ends the script
+        script=script("mask.js"),
+    )
+
+
+def save_page(text: str, path: str | Path) -> None:
+    """Write a page into a file, whole or not at all.
+
+    Raises:
+        OutputError: a path that cannot be written.
+    """
+    with replacing(Path(path), "the page") as place:
+        place.write_text(text, encoding="utf-8", errors="replace")
+
+
+def reach_data(reach: Reach, words: ReachWords) -> dict[str, Any]:
+    """A reach as JSON takes it (`flow.py` says how)."""
     data: dict[str, Any] = {
         "masks": words.listed(),
         "layers": reach.layers,
@@ -34,28 +81,33 @@ def reach_page(reach: Reach, words: ReachWords) -> str:
         data["source_length"] = reach.memory.shape[2]
         data["across"] = _stack(reach.memory, reach.across)
         data["encoder"] = _stack(reach.encoder.first, reach.encoder.seen)
-    return page("reach", f"{words.title} – reach", data)
+    return data
 
 
 def _stack(first: Tensor, seen: Sequence[Tensor]) -> dict[str, Any]:
     """A stack of layers, each mask once: rows as runs of a value and how often it stands."""
     masks: list[Any] = []
-    known: dict[str, int] = {}
+    known: dict[int, int] = {}
+    same: dict[str, int] = {}
     turns = []
-    for rows in (_runs(mask) for mask in seen):
-        key = json.dumps(rows)
-        if key not in known:
-            known[key] = len(masks)
-            masks.append(rows)
-        turns.append(known[key])
-    return {"first": _runs(first), "masks": masks, "turns": turns}
+    for mask in seen:
+        if id(mask) not in known:
+            rows = runs_of(mask[0])
+            key = json.dumps(rows)
+            if key not in same:
+                same[key] = len(masks)
+                masks.append(rows)
+            known[id(mask)] = same[key]
+        turns.append(known[id(mask)])
+    return {"first": runs_of(first[0]), "masks": masks, "turns": turns}
 
 
-def _runs(x: Tensor) -> list[list[int]]:
-    return [_run(row) for row in x[0].cpu().numpy().astype(np.int64)]
+def runs_of(x: Shaped[Tensor, "query key"]) -> list[list[int]]:
+    """Each row as runs: a value and how often it stands, one after the other."""
+    return [_run(row) for row in x.cpu().numpy()]
 
 
 def _run(row: np.ndarray) -> list[int]:
     starts = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
     counts = np.diff(np.r_[starts, row.size])
-    return [int(n) for n in np.stack([row[starts], counts], 1).ravel()]
+    return np.stack([row[starts].astype(np.int64), counts], 1).ravel().tolist()  # type: ignore[no-any-return]

@@ -18,13 +18,15 @@ import { gridPanel } from "./grid.js";
 import { mapPanel } from "./map.js";
 import { linesPanel } from "./lines.js";
 import { comparePanel } from "./compare.js";
+import { flowPanel } from "./flow.js";
+import { neuronsPanel } from "./neurons.js";
 import { tokensPanel } from "./tokens.js";
 import { numbersPanel } from "./numbers.js";
 import { exportPanel } from "./export.js";
 
 /** Panels that are always there, and those of which one tab shows one. */
 const ASIDE = [tokensPanel, gridPanel, numbersPanel, exportPanel];
-const TABS = [mapPanel, linesPanel, comparePanel];
+const TABS = [mapPanel, linesPanel, comparePanel, flowPanel, neuronsPanel];
 
 /** Where a panel that is always there stands, by its name; the others are at the right. */
 const PLACES = { live: "top", tokens: "top", grid: "left", export: "bar" };

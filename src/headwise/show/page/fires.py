@@ -1,0 +1,121 @@
+"""The chunk "fires" of a scene: what each block adds at each token, and the neurons that fire there most.
+
+`web/viewer/neurons.js` reads it:
+
+    says      how the numbers are meant
+    streams   of each stream: {name, title, side (the number of its text), layers (ids), normed (a norm follows each
+              addition in the stream), and over [layer][token] the lengths `before`, `stream`, `attention`, `ffn`
+              (`cross`), and the parts of those along the stream, `attention_along`, `ffn_along` (`cross_along`)}
+    neurons   of each text: of each token the neurons [id, activation, adds, share, [tokens it raises]], by share
+    fires     one line on what neurons there are; "" without `neurons`
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headwise.hub.load import Model
+from headwise.names import ModelError
+from headwise.see.neurons.firing import Fire, Fires, fires
+from headwise.see.record import Record, Side
+from headwise.see.residual import contributions
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["measured_fires", "told_fires"]
+
+_TOP = 8
+"""So many neurons are told at each token."""
+
+_SAYS = (
+    "adds: the length of what a part adds to the residual stream; along: the component of it along the stream after "
+    "the block; a neuron's share: of what its layer's network adds, negative where it works against the others; "
+    "raises: the tokens its row of W2 raises most through the unembedding, as it fires here"
+)
+_TITLES = {"encoder": "Encoder", "decoder": "Decoder"}
+
+
+def measured_fires(
+    model: Model, text: str | Mapping[str, Any], record: Record, target: str | None = None
+) -> dict[str, Any]:
+    """Measure and tell the chunk "fires" of a record of the same text.
+
+    Raises:
+        ModelError: neither the model's blocks nor its neurons can be told.
+    """
+    why = ""
+    try:
+        found = fires(model, text, target=target, top=_TOP)
+    except ModelError as error:
+        found, why = None, str(error)
+    streams = {id.stream for id in record.layers} - {"cross"}
+    added = []
+    for stream in sorted(streams, key=["", "encoder", "decoder"].index):
+        try:
+            added.append(contributions(model, text, target=target, stream=stream))
+        except ModelError:
+            if found is None:
+                raise
+    return told_fires(record, found, added, why)
+
+
+def told_fires(
+    record: Record, found: Fires | None, added: Sequence[xr.Dataset], why: str = ""
+) -> dict[str, Any]:
+    """The chunk "fires" of a record.
+
+    Args:
+        record: of the same text.
+        found: its neurons; None where they cannot be told.
+        added: what the blocks add, of each stream.
+        why: the neurons cannot be told.
+    """
+    return {
+        "says": _SAYS,
+        "streams": [_stream(record, one) for one in added],
+        "neurons": [] if found is None else [_neurons(found, side) for side in record.sides],
+        "fires": why if found is None else found.networks.known,
+    }
+
+
+def _stream(record: Record, added: xr.Dataset) -> dict[str, Any]:
+    name = str(added.attrs["stream"])
+    layer = next(layer for id, layer in record.layers.items() if id.stream == name)
+    side = next(i for i, one in enumerate(record.sides) if one.tokens == layer.queries.tokens)
+    told: dict[str, Any] = {
+        "name": name,
+        "title": _TITLES.get(name, name),
+        "side": side,
+        "layers": [str(x) for x in added.layer.values],
+        "normed": "before the norm" in added.attrs["says"],
+        "says": added.attrs["says"],
+    }
+    return told | {
+        str(key): [[_number(x) for x in row] for row in values.values]
+        for key, values in added.data_vars.items()
+    }
+
+
+def _neurons(found: Fires, side: Side) -> list[list[Any]]:
+    """The neurons at each token of a text, none where no network reads it."""
+    if all(layer.side.tokens != side.tokens for layer in found.layers.values()):
+        return []
+    return [
+        [_told(found, fire) for fire in found.at(t, top=_TOP, side=side)]
+        for t in range(len(side.tokens))
+    ]
+
+
+def _told(found: Fires, fire: Fire) -> list[Any]:
+    numbers = map(_number, (fire.activation, fire.norm, fire.share))
+    raised: Iterable[str] = ()
+    if found.lens is not None:
+        raised = found.raises(fire.neuron, negative=fire.activation < 0)
+    return [str(fire.neuron), *numbers, list(raised)]
+
+
+def _number(x: float) -> float | None:
+    return float(f"{x:.4g}") if math.isfinite(x) else None

@@ -1,0 +1,103 @@
+// The tab of masks: whom they let influence whom, layer by layer, beside what an edit of each token really moves.
+
+import { el, isolated } from "./dom.js";
+import { readFlow, readReach } from "./reach_data.js";
+import { reachView } from "./reach_view.js";
+import { fromBase64 } from "./source.js";
+
+export function flowPanel(app) {
+  const stage = el("div"), bar = el("div", { class: "hw-flow-bar" });
+  const element = el("section", { class: "hw-flow", "aria-label": "Masks" }, bar, stage);
+  let built = "", view = null, memory = false;
+
+  async function build(state, which) {
+    const at = state.scene, key = `${at} ${which}`;
+    if (built === key) return;
+    built = key;
+    view = null;
+    const [told, flows] = await Promise.all([app.told("reach", at), app.told("flow", at)]);
+    if (built !== key) return;
+    if (told === null) return stage.replaceChildren(el("p", { class: "hw-quiet" }, "This page was made without the reach of its masks."));
+    bar.replaceChildren(...choices(told, which), ...measureButton(flows));
+    view = reachView(givenFor(told, flows, which, at));
+    stage.replaceChildren(view.element);
+    view.draw();
+  }
+
+  /** What the view of one stream is given. */
+  function givenFor(told, flows, which, at) {
+    const scene = app.scene(at), reach = readReach(told, which), crossed = Boolean(told.across);
+    const stream = !crossed ? scene.streams[0] : scene.streams.find((one) => one.name === (which === "encoder" ? "encoder" : "decoder"));
+    const cross = scene.streams.find((one) => one.name === "cross");
+    const side = scene.sides[stream.queries], source = crossed && which === "own" ? scene.sides[cross.keys] : null;
+    const found = (flows ?? []).find((one) => one.stream === stream.name);
+    const labels = side.tokens.map(([label]) => label), sources = source?.tokens.map(([label]) => label) ?? null;
+    reach.encoderIds = told.ids?.encoder;
+    return {
+      reach, flow: found ? { ...readFlow(found, fromBase64), kept: new Map() } : null, heads: told.heads ?? [], labels, sources,
+      spoken: spokenTokens(labels, sources), facts: [scene.model, `Text: ${shortText(side.text)}`], colours: () => app.colours(),
+      state: () => pointed(app.store.get(), side), set: (patch) => point(patch, side),
+    };
+  }
+
+  /** The state in tokens, whatever unit is shown. */
+  function pointed(state, side) {
+    const token = (at) => (at === null || state.unit !== "words" ? at : (side.words[at]?.[2] ?? 1) - 1);
+    return { layer: state.layer, query: token(state.query), key: token(state.key), memory, pinned: state.pinned };
+  }
+
+  function point({ memory: across, ...patch }, side) {
+    if (across !== undefined) memory = across;
+    const unit = (at) => (at === null || at === undefined || app.store.get().unit !== "words" ? at : side.words.findIndex(([, first, last]) => at >= first && at < last));
+    for (const name of ["query", "key"]) if (name in patch) patch[name] = unit(patch[name]);
+    app.store.set(patch);
+    if (across !== undefined) view?.draw();
+  }
+
+  function choices(told, which) {
+    if (!told.across) return [];
+    return [["own", "Decoder"], ["encoder", "Encoder"]].map(([name, title]) => el("button", {
+      type: "button", "aria-pressed": String(which === name), onclick: () => build(app.store.get(), name),
+    }, title));
+  }
+
+  /** Where a server can measure, and has not. */
+  function measureButton(flows) {
+    if (flows !== null || !app.index.live?.flow) return [];
+    const button = el("button", { type: "button", onclick: () => measure(button) }, "Measure what flows");
+    return [button];
+  }
+
+  async function measure(button) {
+    const { scene } = app.store.get();
+    button.disabled = true;
+    try {
+      const found = await app.source.ask("flow", { scene }, (done, total) => { button.textContent = `Measuring: ${done} of ${total} edits`; });
+      app.tell?.("flow", scene, found);
+      const [which] = built.split(" ").slice(1), told = await app.told("reach", scene);
+      view = reachView(givenFor(told, found, which, scene));
+      stage.replaceChildren(view.element);
+      button.remove();
+      view.draw();
+    } catch (error) {
+      button.disabled = false;
+      button.textContent = "Measure what flows";
+      app.say(error.message);
+    }
+  }
+
+  function update(state, changed) {
+    const which = state.head.startsWith("encoder.") ? "encoder" : "own";
+    const now = built.split(" ");
+    if (now[0] !== String(state.scene) || changed.has("head") && now[1] !== which && app.scene().streams.length > 1) build(state, which);
+    else view?.draw();
+  }
+  return { name: "masks", title: "Masks", element, update, figures: () => view?.figures() ?? [] };
+}
+
+const shortText = (text) => (text.length > 120 ? `${text.slice(0, 119)}…` : text);
+
+/** How a token is named in a sentence. */
+function spokenTokens(labels, sources) {
+  return (j, memory = false) => `${isolated(`“${(memory && sources ? sources : labels)[j] ?? ""}”`)} (${j})`;
+}

@@ -1,0 +1,123 @@
+// The tab of neurons: what each block adds at a token, layer by layer, and the neurons that fire there most.
+
+import { el, isolated, share, short } from "./dom.js";
+import { penOn } from "./paint.js";
+import { addsFigure, addsPart, heatFigure, neuronsFigure, PARTS_SAID } from "./neurons_figures.js";
+
+export function neuronsPanel(app) {
+  const says = el("p", { class: "hw-neurons-says", role: "status", "aria-live": "polite" });
+  const bar = el("div", { class: "hw-neurons-bar", role: "group", "aria-label": "What the map of layers and tokens shows" });
+  const adds = shownFigure("What the blocks add at this token"), heat = shownFigure("What is added, by layer and token");
+  const table = el("table", { class: "hw-neurons-table" }), why = el("p", { class: "hw-quiet" }), meaning = el("p", { class: "hw-quiet" });
+  const found = el("div", { class: "hw-neurons-parts" },
+    el("section", {}, el("h3", {}, "Added at this token, by layer"), adds.scroll),
+    el("section", { class: "hw-neurons-heat" }, el("h3", {}, "Every layer and token"), bar, heat.scroll),
+    el("section", { class: "hw-neurons-most" }, el("h3", {}, "Neurons that fire most here"), el("div", { class: "hw-reach-scroll", tabindex: 0 }, table), why), meaning);
+  const none = el("p", { class: "hw-quiet" }, "This page was made without its neurons (headwise look --html FILE --ffn).");
+  const element = el("section", { class: "hw-neurons", "aria-label": "Neurons" }, says, found, none);
+  let held = { scene: null, told: null }, part = "ffn";
+
+  function shownFigure(label) {
+    const canvas = el("canvas", { role: "img", "aria-label": label, tabindex: 0 });
+    return { canvas, scroll: el("div", { class: "hw-reach-scroll" }, canvas) };
+  }
+
+  async function load(scene) {
+    held = { scene, told: null };
+    const told = await app.told("fires", scene);
+    if (held.scene !== scene) return;
+    held.told = told;
+    draw(app.store.get());
+  }
+
+  /** What is shown now: a stream, its text, and one of its tokens. */
+  function view(state) {
+    const { told } = held, scene = app.scene(state.scene), of = app.streamOf(state.head).name === "encoder" ? "encoder" : "decoder";
+    const stream = told.streams.find((one) => one.name === of) ?? told.streams[0] ?? null;
+    const number = stream?.side ?? (app.streamOf(state.head).queries ?? 0), side = scene.sides[number];
+    const at = state.unit === "words" && state.query !== null ? (side.words[state.query]?.[2] ?? 1) - 1 : state.query;
+    const token = Math.min(at ?? side.tokens.length - 1, side.tokens.length - 1);
+    return {
+      stream, side, token, part: stream && stream[part] ? part : "ffn", labels: side.tokens.map(([label]) => label), neurons: told.neurons[number]?.[token] ?? [],
+      facts: [scene.model, `Text: ${side.text.slice(0, 120)}${side.text.length > 120 ? "…" : ""}`],
+    };
+  }
+
+  function figuresOf(at) {
+    const room = Math.max(280, element.clientWidth || 700), wide = room >= 900 ? (room - 24) / 2 : room;
+    const made = at.stream ? [addsFigure(at, Math.min(wide, 620)), heatFigure(at, Math.min(wide, 760))] : [];
+    return at.neurons.length ? [...made, neuronsFigure(at, 640)] : made;
+  }
+
+  function draw(state) {
+    none.hidden = held.told !== null;
+    found.hidden = says.hidden = held.told === null;
+    if (held.told === null) return;
+    const at = view(state), colours = app.colours();
+    says.textContent = sentence(at);
+    bar.replaceChildren(...partButtons(at));
+    const [first, second] = figuresOf(at);
+    if (at.stream) for (const [figure, into] of [[first, adds], [second, heat]]) {
+      figure.draw(penOn(into.canvas, figure.width, figure.height, colours), colours);
+      into.canvas.figure = figure;
+      into.canvas.setAttribute("aria-label", `${figure.title}. ${says.textContent}`);
+    }
+    fillNeurons(table, at.neurons);
+    why.textContent = held.told.fires;
+    meaning.textContent = [at.stream?.says, held.told.says].filter(Boolean).join(". ");
+  }
+
+  function partButtons(at) {
+    return ["attention", "cross", "ffn", "stream"].filter((name) => at.stream?.[name]).map((name) => el("button", {
+      type: "button", "aria-pressed": String(name === at.part), onclick: () => { part = name; draw(app.store.get()); },
+    }, PARTS_SAID[name]));
+  }
+
+  function point(event, keep) {
+    const state = app.store.get();
+    if (held.told === null || (state.pinned && !keep) || !heat.canvas.figure) return;
+    const box = heat.canvas.getBoundingClientRect(), at = heat.canvas.figure.point(event.clientX - box.left, event.clientY - box.top);
+    if (at === null) return;
+    const { side } = view(state);
+    const query = state.unit === "words" ? side.words.findIndex(([, first, last]) => at.token >= first && at.token < last) : at.token;
+    app.store.set({ query, ...(keep ? { pinned: true } : {}) });
+  }
+  heat.canvas.addEventListener("pointermove", (event) => point(event, false));
+  heat.canvas.addEventListener("click", (event) => point(event, true));
+  heat.canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step === undefined || held.told === null || app.store.get().unit === "words") return;
+    event.preventDefault();
+    event.stopPropagation();
+    const { token, labels } = view(app.store.get());
+    app.store.set({ query: Math.min(labels.length - 1, Math.max(0, token + step)), pinned: true });
+  });
+
+  function update(state) {
+    if (held.scene !== state.scene) load(state.scene);
+    else draw(state);
+  }
+  return { name: "neurons", title: "Neurons", element, update, figures: () => (held.told === null ? [] : figuresOf(view(app.store.get()))) };
+}
+
+/** What stands out at a token, in a sentence. */
+function sentence({ stream, token, labels }) {
+  const name = isolated(`“${labels[token]}”`);
+  if (!stream) return `${name} (${token}): what the blocks of this model add cannot be told.`;
+  const most = (part) => stream.layers.reduce((best, _, l) => ((stream[part][l][token] ?? 0) > (stream[part][best][token] ?? 0) ? l : best), 0);
+  const [a, f] = [most("attention"), most("ffn")];
+  return `${name} (${token}): attention adds most in layer ${stream.layers[a]} (${short(stream.attention[a][token])}), the feed-forward network in layer ` +
+    `${stream.layers[f]} (${short(stream.ffn[f][token])}); the stream is ${short(stream.stream[stream.layers.length - 1][token])} long at the end` +
+    `, ${share(addsPart(stream, "ffn", stream.layers.length - 1, token))} of it from the last layer's network.`;
+}
+
+function fillNeurons(table, neurons) {
+  const heads = ["neuron", "activation", "adds", "share", "raises"];
+  const rows = neurons.map(([id, activation, adds, part, raised]) => {
+    const bar = el("i", { class: part < 0 ? "hw-neurons-share hw-against" : "hw-neurons-share", "aria-hidden": "true" });
+    bar.style.width = `${Math.min(1, Math.abs(part ?? 0)) * 4}rem`;
+    return el("tr", {}, el("th", { scope: "row" }, id), el("td", {}, short(activation)), el("td", {}, short(adds)), el("td", { class: "hw-neurons-part" }, share(part), bar),
+      el("td", { class: "hw-neurons-raises" }, raised.map((token) => el("span", { dir: "auto" }, token))));
+  });
+  table.replaceChildren(el("caption", { class: "hw-unseen" }, "Neurons that fire most at this token"), el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, rows));
+}

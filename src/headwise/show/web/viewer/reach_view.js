@@ -1,0 +1,147 @@
+// One reach to look at: a slider over the layers, its map, what was measured beside it, its paths, masks and numbers.
+
+import { el, plural } from "./dom.js";
+import { penOn } from "./paint.js";
+import { backOf, contextsOf, lastToOpen, onwardsOf } from "./reach_data.js";
+import { reachFigures } from "./reach_figures.js";
+import { laterColour, opensShade, pathColour } from "./reach_map.js";
+import { masksList, reachSwatches } from "./reach_masks.js";
+import { flowSays, reachSays } from "./reach_words.js";
+
+/**
+ * `given` has reach, flow (or null), heads (of layers whose heads differ), labels and sources (names of positions),
+ * spoken (as in reach_words.js), facts (of the caption), colours(), state() and set({layer, query, key, memory, pinned}).
+ */
+export function reachView(given) {
+  const { reach, flow } = given;
+  const parts = { input: layerSlider(reach, given), now: el("output", { class: "hw-reach-now" }), says: el("p", { class: "hw-reach-says", role: "status", "aria-live": "polite" }) };
+  const shown = new Map(), masks = el("div"), legend = el("div"), ways = el("div");
+  const table = el("details", { class: "hw-reach-table", ontoggle: () => fillContexts(table, reach, view()) }, el("summary", {}, "Context of each position"));
+  const stage = el("div", { class: "hw-reach-maps" });
+  const element = el("div", { class: "hw-reach" },
+    el("div", { class: "hw-reach-bar" }, el("label", {}, "After ", parts.input), parts.now), parts.says, stage,
+    flow === null ? null : leaksList(flow, given), masks, table);
+  let themed = "";
+
+  const view = () => {
+    const state = given.state();
+    const layer = Math.min(state.layer ?? reach.layers, reach.layers), memory = Boolean(state.memory && reach.across);
+    const query = Math.min(Math.max(state.query ?? reach.length - 1, reach.start), reach.length - 1);
+    const key = state.key === null || state.key === undefined ? null : Math.min(state.key, (memory ? reach.sources : reach.length) - 1);
+    return { layer, query, key, memory, pinned: state.pinned };
+  };
+
+  function figures() {
+    return reachFigures(reach, flow, view(), given, Math.max(260, element.clientWidth || 700));
+  }
+
+  function draw() {
+    const at = view(), colours = given.colours(), theme = `${colours.dark} ${colours.paper}`;
+    parts.input.value = String(at.layer);
+    parts.now.textContent = ` ${at.layer} of ${plural(reach.layers, "layer")}${passedSpan(reach, at.layer)}`;
+    parts.says.textContent = reachSays(reach, at, given.spoken) + (at.memory ? "" : flowSays(flow, at, given.spoken));
+    if (themed !== theme) masks.replaceChildren(el("h3", {}, "Masks: who may attend to whom in one layer"), masksList(reach, given.heads ?? [], colours));
+    themed = theme;
+    legend.replaceChildren(reachSwatches(reachLegend(reach, colours)));
+    ways.replaceChildren(reachSwatches([[colours.in, `carries to ${given.spoken(at.query)}`], [colours.out, `carries on from ${given.spoken(at.query)}`], [pathColour(colours), "one shortest path"]]));
+    for (const figure of figures()) drawFigure(figure, colours, parts.says.textContent);
+    for (const item of masks.querySelectorAll("li")) item.classList.toggle("now", reach.layers > 1 && item.dataset.layers.split(" ").includes(String(at.layer)));
+    if (table.open) fillContexts(table, reach, at);
+  }
+
+  function drawFigure(figure, colours, says) {
+    if (!shown.has(figure.name)) {
+      const canvas = el("canvas", { role: "img", tabindex: 0, "data-map": figure.name });
+      const title = el("h3", {}, figure.title), note = el("p", { class: "hw-quiet" });
+      stage.append(el("section", {}, title, el("div", { class: "hw-reach-scroll" }, canvas), figure.name === "reach" ? legend : figure.name === "paths" ? ways : note));
+      shown.set(figure.name, { canvas, title, note });
+      listenToReach(canvas, figure.name, given, reach, view);
+    }
+    const { canvas, title, note } = shown.get(figure.name);
+    canvas.figure = figure;
+    title.textContent = figure.title;
+    note.textContent = figure.note ?? "";
+    canvas.setAttribute("aria-label", `${figure.title}. ${says}`);
+    figure.draw(penOn(canvas, figure.width, figure.height, colours), colours);
+  }
+  return { element, draw, figures, table };
+}
+
+function layerSlider(reach, given) {
+  return el("input", {
+    type: "range", min: "0", max: String(reach.layers), step: "1", class: "hw-reach-layer", "aria-label": "Layers passed",
+    oninput: (event) => given.set({ layer: Number(event.target.value) }),
+  });
+}
+
+/** Which layers were passed, where they have names. */
+function passedSpan(reach, layer) {
+  if (!reach.ids || layer === 0) return "";
+  return layer === 1 ? ` (layer ${reach.ids[0]})` : ` (layers ${reach.ids[0]} to ${reach.ids[layer - 1]})`;
+}
+
+function reachLegend(reach, colours) {
+  const last = lastToOpen(reach), step = Math.ceil(last / 8), named = (at) => (reach.ids ? reach.ids[at - 1].replace(/^.*\./, "") : at);
+  const some = Array.from({ length: last + 1 }, (_, at) => at).filter((at) => at % step === 0 || at === last || at === 1);
+  return [...some.map((at) => [opensShade(at, last, colours.dark), at ? `from layer ${named(at)} on` : "itself"]),
+    [laterColour(colours), "later than shown"], [colours.unseen, "never"]];
+}
+
+/** Pointing shows, a click keeps; arrows move, + and - change the layer, Escape lets go. */
+function listenToReach(canvas, name, given, reach, view) {
+  const found = (event) => {
+    const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+    return canvas.figure.point(x, y);
+  };
+  const point = (event, keep) => {
+    const at = found(event);
+    if (at === null || (view().pinned && !keep)) return;
+    given.set({ ...at, ...(keep ? { pinned: true } : {}) });
+  };
+  canvas.addEventListener("pointermove", (event) => point(event, false));
+  canvas.addEventListener("click", (event) => point(event, true));
+  canvas.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const patch = reachKey(event.key, { ...view(), memory: name === "across" }, reach);
+    if (patch === null) return;
+    event.preventDefault();
+    event.stopPropagation();
+    given.set(patch);
+  });
+}
+
+function reachKey(pressed, { query, key, layer, memory }, reach) {
+  const most = (memory ? reach.sources : reach.length) - 1, clamp = (n, top, low = 0) => Math.min(top, Math.max(low, n));
+  const keep = { pinned: true, memory };
+  if (pressed === "ArrowUp") return { ...keep, query: clamp(query - 1, reach.length - 1, reach.start) };
+  if (pressed === "ArrowDown") return { ...keep, query: clamp(query + 1, reach.length - 1, reach.start) };
+  if (pressed === "ArrowLeft") return { ...keep, query, key: clamp((key ?? most + 1) - 1, most) };
+  if (pressed === "ArrowRight") return { ...keep, query, key: clamp((key ?? -1) + 1, most) };
+  if (pressed === "+" || pressed === "=") return { layer: clamp(layer + 1, reach.layers) };
+  if (pressed === "-") return { layer: clamp(layer - 1, reach.layers) };
+  return pressed === "Escape" ? { pinned: false, key: null, memory: false } : null;
+}
+
+/** The leaks of a measured flow as a list; each one can be looked at. */
+function leaksList(flow, given) {
+  if (flow.clean) return el("p", { class: "hw-flow-clean" }, `Measured: ${flow.says}.`);
+  const at = (id) => flow.layers.indexOf(id) + 1, seen = new Set();
+  const pairs = flow.leaks.filter(([, q, k]) => !seen.has(`${q} ${k}`) && seen.add(`${q} ${k}`)).slice(0, 20);
+  return el("div", { class: "hw-flow-leaks", role: "alert" }, el("p", {}, `Leaks: ${flow.says}.`),
+    el("ul", {}, pairs.map(([id, query, key, size]) => el("li", {}, el("button", {
+      type: "button", onclick: () => given.set({ query, key, layer: at(id), pinned: true, memory: false }),
+    }, `layer ${id}: ${given.spoken(key, true)} moves ${given.spoken(query)} by ${Number(size.toPrecision(2))}`)))),
+    flow.num_leaks > flow.leaks.length ? el("p", { class: "hw-quiet" }, `${flow.num_leaks} in all, over layers`) : null);
+}
+
+function fillContexts(table, reach, { layer, query, memory }) {
+  const { own, across, length, start } = reach;
+  const heads = ["position", "reached by", "furthest back", "reaches", ...(across ? ["of the encoder"] : [])];
+  const rows = Array.from({ length: length - start }, (_, i) => i + start).map((q) => {
+    const numbers = [q, contextsOf(own.first, layer)[q], backOf(own.first, q, layer), onwardsOf(own.first, q, layer, start)];
+    if (across) numbers.push(contextsOf(across.first, layer)[q]);
+    return el("tr", { class: q === query ? "on" : "" }, numbers.map((n) => el("td", {}, String(n))));
+  });
+  table.querySelector("div")?.remove();
+  table.append(el("div", { class: "hw-reach-scroll", tabindex: 0 }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, rows))));
+}
