@@ -13,6 +13,7 @@ from headwise.hub.load import Model
 from headwise.names import TextError
 from headwise.see.looking import look
 from headwise.see.texts.refusing import check_reads_text
+from headwise.show.page.choosing import least_for
 from headwise.show.page.scene import Scene
 from headwise.show.server.cutting import cut, factors_in
 from headwise.show.server.saying import RefusedError
@@ -23,9 +24,11 @@ __all__ = ["Answers"]
 
 Task = Callable[[Job], dict[str, Any]]
 
-_LONG = 512
-_LEAST = 0.002
-"""Of texts of more tokens than the first, cells below the second are pooled; rows are exact when asked for."""
+_BUDGET = 40_000_000
+"""Bytes of a scene's cells, all heads together; of longer texts the strong ones alone, and rows when asked for."""
+
+_TITLE = 40
+"""So many characters of the text stand in a scene's name."""
 
 TOLD = {
     "flow": ("headwise.show.page.flow", "told_flow"),
@@ -63,7 +66,7 @@ class Answers:
         def task(job: Job) -> dict[str, Any]:
             model = self._model(name, job)
             kept = self._looked(model, name, text, target, without, job)
-            return {"scene": self.shelf.add(kept), "index": kept.scene.index}
+            return {"scene": self.shelf.add(kept), "index": kept.index}
 
         return task
 
@@ -110,11 +113,12 @@ class Answers:
             else:
                 record = look(model, text, target=target)
         job.says("looking at what every head does")
-        long = max(len(side.tokens) for side in record.sides) > _LONG
-        scene = Scene(record, note=note, least=_LEAST if long else 0.0)
-        _ = scene.index
+        scene = Scene(record, _title(name, text, note), note, least=least_for(record, _BUDGET))
         job.check()
-        return Kept(scene, name, text, target)
+        kept = Kept(scene, name, text, target)
+        _ = kept.index
+        job.check()
+        return kept
 
     def _model(self, name: str, job: Job) -> Model:
         if not self.models.is_loaded(name):
@@ -140,6 +144,13 @@ def _text(body: Mapping[str, Any], name: str) -> str:
             f"the {name} holds half a character (a lone surrogate); take it out"
         ) from None
     return found
+
+
+def _title(name: str, text: str, note: str) -> str:
+    """What a scene is called among others."""
+    line = " ".join(text.split())
+    short = line if len(line) <= _TITLE else f"{line[:_TITLE].rstrip()}…"
+    return f"{name}{f', {note}' if note else ''}: {short}"
 
 
 def _note(factors: Mapping[str, float]) -> str:

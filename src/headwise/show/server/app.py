@@ -97,13 +97,19 @@ class Served:
         }
         names = self.models.names
         most = self.settings.most_bytes
-        live |= {"models": names, "model": names[0], "text": self.settings.text, "most": most}
+        live |= {
+            "targets": self.models.writing,
+            "models": names,
+            "model": names[0],
+            "text": self.settings.text,
+            "most": most,
+        }
         return JSONResponse({"scenes": [], "start": {}, "live": live})
 
     async def scene(self, request: Request) -> Response:
         """The index of a scene that is kept."""
         kept = self.shelf.get(request.path_params["scene"])
-        return JSONResponse(kept.scene.index)
+        return JSONResponse(kept.index)
 
     async def chunk(self, request: Request) -> Response:
         """The cells of a head, or other data of a scene."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,11 @@ class Kept:
         """Keep what the model gives as it is, where it is small."""
         if size <= _SMALL:
             self.output = output
+
+    @cached_property
+    def index(self) -> dict[str, Any]:
+        """What the viewer reads first; by `asked` and `target` the same can be asked for again."""
+        return {**self.scene.index, "asked": self.name, "target": self.target}
 
     @property
     def size(self) -> int:
@@ -139,6 +146,20 @@ class Models:
     def is_loaded(self, name: str) -> bool:
         """Whether it is in memory."""
         return name in self._loaded
+
+    @property
+    def writing(self) -> list[str]:
+        """Those known to read one text and write another: loaded, or in folders that say so."""
+        return [name for name in self.names if self._writes(name)]
+
+    def _writes(self, name: str) -> bool:
+        if name in self._loaded:
+            return self._loaded[name].encoder_decoder
+        path = Path(self._settings.models[name]) / "config.json"
+        try:
+            return bool(json.loads(path.read_text(encoding="utf-8")).get("is_encoder_decoder"))
+        except (OSError, ValueError, AttributeError):
+            return False
 
     def get(self, name: str) -> Model:
         """A model, loaded at its first call.

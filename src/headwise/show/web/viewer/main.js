@@ -16,12 +16,14 @@ import { tabsOf } from "./tabs.js";
 import { saying } from "./saying.js";
 import { gridPanel } from "./grid.js";
 import { mapPanel } from "./map.js";
+import { livePanel } from "./live.js";
+import { cutPanel } from "./cut.js";
 import { numbersPanel } from "./numbers.js";
 import { exportPanel } from "./export.js";
 
 /** Panels that are always there, and those of which one tab shows one. */
-const ASIDE = [gridPanel, numbersPanel, exportPanel];
-const TABS = [mapPanel];
+const ASIDE = [livePanel, gridPanel, numbersPanel, exportPanel];
+const TABS = [mapPanel, cutPanel];
 
 /** Where a panel that is always there stands, by its name; the others are at the right. */
 const PLACES = { live: "top", tokens: "top", grid: "left", export: "bar" };
