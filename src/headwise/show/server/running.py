@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import sys
@@ -20,6 +21,11 @@ __all__ = ["address_of", "serve"]
 
 _PATIENCE = 1.0
 """Seconds that a computation has to come to its next tick when the server ends."""
+
+
+def _worth_telling(record: logging.LogRecord) -> bool:
+    """Whether a line of uvicorn's is more than that open connections end with the server."""
+    return not str(record.msg).startswith("Cancel %s running")
 
 
 class _Quiet(uvicorn.Server):
@@ -57,6 +63,7 @@ def serve(
         state.app(), log_level="error", access_log=False, lifespan="off", ws="none", http="h11",
         timeout_graceful_shutdown=0, server_header=False, h11_max_incomplete_event_size=32_768,
     )  # fmt: skip
+    logging.getLogger("uvicorn.error").addFilter(_worth_telling)
     if opens:
         threading.Timer(0.5, webbrowser.open, (address,)).start()
     _Quiet(config).run(sockets=[listener])

@@ -39,7 +39,7 @@ function nextTable(one) {
       barCell(before, "hw-before"), barCell(after, "hw-after"), el("td", {}, shareMoved(after - before))))));
 }
 
-const shareMoved = (x) => (Math.abs(x) < 5e-4 ? "0" : `${x < 0 ? "−" : "+"}${share(Math.abs(x))}`);
+const shareMoved = (x) => (Math.abs(x) < 1e-3 ? "0" : `${x < 0 ? "−" : "+"}${share(Math.abs(x))}`);
 
 function barCell(value, kind) {
   const cell = el("td", { class: `hw-cut-bar ${kind}`, "data-value": String(value) }, el("span", {}, share(value)));
@@ -52,10 +52,10 @@ function changesTable(app, tokens) {
   const most = [...tokens].sort((a, b) => b.divergence - a.divergence).slice(0, EFFECT_LINES).filter((one) => one.divergence > 0);
   if (!most.length) return el("p", { class: "hw-quiet" }, "No prediction changes.");
   return el("table", { class: "hw-cut-most" }, el("caption", {}, "Predictions that change most"),
-    el("thead", {}, el("tr", {}, ["after", "goes on with", "", "likeliest", "KL, nats"].map((name) => el("th", { scope: "col" }, name)))),
+    el("thead", {}, el("tr", {}, ["after", "goes on with", "likeliest", "KL, nats"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, most.map((one) => el("tr", {},
       el("th", { scope: "row", dir: "auto" }, tokenButton(app, one)),
-      el("td", { dir: "auto" }, one.actual ? shownToken(one.actual[0]) : "–"), el("td", {}, one.actual ? `${share(one.actual[1])} → ${share(one.actual[2])}` : ""),
+      el("td", { dir: "auto" }, one.actual ? [shownToken(one.actual[0]), " ", el("span", { class: "hw-quiet hw-number" }, `${share(one.actual[1])} → ${share(one.actual[2])}`)] : "–"),
       el("td", { dir: "auto" }, likeliest(one)), el("td", {}, short(one.divergence))))));
 }
 

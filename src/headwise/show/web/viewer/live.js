@@ -1,6 +1,7 @@
 // The line at the top of a served page: type a text, pick a model, look.
 
 import { el } from "./dom.js";
+import { hasHead } from "./grid_shape.js";
 
 const TELL_AFTER = 150; // milliseconds before progress is shown, so that what is quick does not flicker
 
@@ -132,7 +133,8 @@ function tellProgress(bar, [done, total, says]) {
 export async function lookedAt(app, body, tell) {
   const { scene, index } = await app.source.ask("look", body, tell);
   app.scenes[scene] = index;
-  app.store.set({ scene, query: null, key: null, pinned: false, zoom: null });
+  const { head } = app.store.get();
+  app.store.set({ scene, head: hasHead(index, head) ? head : Object.keys(index.heads)[0], query: null, key: null, pinned: false, zoom: null });
   app.refresh?.();
   app.say?.(`Looked at ${index.title || index.model}`);
   return scene;
