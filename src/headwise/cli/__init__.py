@@ -30,6 +30,7 @@ from headwise.cli.prune.command import prune as _prune
 from headwise.cli.rank.command import rank as _rank
 from headwise.cli.regroup.command import regroup as _regroup
 from headwise.cli.roles.command import roles as _roles
+from headwise.cli.serve.command import serve as _serve
 from headwise.cli.time.command import time as _time
 from headwise.names import HeadwiseError
 
@@ -51,7 +52,7 @@ def app() -> None:
     """See, check and cut every attention head of a Transformer."""
 
 
-_SEE = (_look, _profile, _roles, _circuits, _clusters, _neurons)
+_SEE = (_look, _serve, _profile, _roles, _circuits, _clusters, _neurons)
 _CHECK = (_mask, _audit)
 _CUT = (_ablate, _rank, _prune, _regroup, _heal, _time)
 

@@ -6,7 +6,7 @@ and after are of the same rows, so the change is known better than either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,9 @@ from headwise.names import ConfigError, HeadId, ModelError
 from headwise.see.texts.batches import Batch
 
 __all__ = ["Change", "Measured", "Sets", "compared", "moved", "output_of", "predicts", "without"]
+
+Set = Sequence[HeadId] | Mapping[HeadId, float]
+"""Heads that are ablated together, or how much is left of each."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,12 @@ class Sets:
     Args:
         model: from `load`.
         gates: of all heads, at 1, with what stands in.
-        sets: the heads of each set.
-        factor: how much of them is left.
+        sets: the heads of each set, or how much of each is left.
+        factor: how much of them is left, where a set does not say.
     """
 
     def __init__(
-        self, model: Model, gates: Gates, sets: Sequence[Sequence[HeadId]], factor: float
+        self, model: Model, gates: Gates, sets: Sequence[Set], factor: float = 0.0
     ) -> None:
         self.model, self.sets, self.predicts = model, sets, predicts(model)
         self._gates, self._factor = gates, factor
@@ -107,7 +110,7 @@ class Sets:
         with torch.no_grad(), evaluating(self.model.module):
             return self.model.outputs(batch.inputs), self._output(self.sets[number], batch)
 
-    def _output(self, heads: Sequence[HeadId], batch: Batch) -> Any:
+    def _output(self, heads: Set, batch: Batch) -> Any:
         with without(self._gates, heads, self._factor):
             return self.model.outputs(batch.inputs)
 
@@ -128,10 +131,10 @@ def compared(before: Model, after: Model, batches: Iterable[Batch]) -> Iterator[
 
 
 @contextmanager
-def without(gates: Gates, heads: Sequence[HeadId], factor: float) -> Iterator[None]:
-    """The gates in force with this factor at some heads and 1 at all others."""
-    chosen = set(heads)
-    values = [factor if id in chosen else 1.0 for id in gates.heads]
+def without(gates: Gates, heads: Set, factor: float = 0.0) -> Iterator[None]:
+    """The gates in force with this factor, or one for each, at some heads and 1 at all others."""
+    left = heads if isinstance(heads, Mapping) else dict.fromkeys(heads, factor)
+    values = [left.get(id, 1.0) for id in gates.heads]
     with torch.no_grad():
         gates.value.copy_(torch.tensor(values))
     with gates.applied():

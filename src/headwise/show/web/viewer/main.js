@@ -21,12 +21,14 @@ import { comparePanel } from "./compare.js";
 import { flowPanel } from "./flow.js";
 import { neuronsPanel } from "./neurons.js";
 import { tokensPanel } from "./tokens.js";
+import { livePanel } from "./live.js";
+import { cutPanel } from "./cut.js";
 import { numbersPanel } from "./numbers.js";
 import { exportPanel } from "./export.js";
 
 /** Panels that are always there, and those of which one tab shows one. */
-const ASIDE = [tokensPanel, gridPanel, numbersPanel, exportPanel];
-const TABS = [mapPanel, linesPanel, comparePanel, flowPanel, neuronsPanel];
+const ASIDE = [livePanel, tokensPanel, gridPanel, numbersPanel, exportPanel];
+const TABS = [mapPanel, linesPanel, comparePanel, flowPanel, neuronsPanel, cutPanel];
 
 /** Where a panel that is always there stands, by its name; the others are at the right. */
 const PLACES = { live: "top", tokens: "top", grid: "left", export: "bar" };

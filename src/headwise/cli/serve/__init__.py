@@ -1,0 +1,1 @@
+"""`headwise serve`: `command` reads the arguments, `running` does what they ask."""

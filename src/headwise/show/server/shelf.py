@@ -1,0 +1,178 @@
+"""What a server keeps: models once they are loaded, and the scenes that were looked at, up to a size."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from headwise.hub.load import Model, load
+from headwise.names import ModelError
+from headwise.see.record import Record
+from headwise.see.texts.batches import Batch, batches_of
+from headwise.show.page.scene import Scene
+from headwise.show.server.saying import RefusedError
+from headwise.show.server.settings import Settings, within
+
+__all__ = ["Kept", "Models", "Shelf"]
+
+GONE = "this view has been let go; look again"
+
+_SMALL = 64_000_000
+"""Outputs of at most so many bytes are kept beside their scene."""
+
+
+@dataclass(eq=False)
+class Kept:
+    """A scene, and what it was made of.
+
+    Attributes:
+        scene: as the viewer takes it.
+        name: of the model, as it was asked for.
+        text, target: that it read.
+        batch: the same as the model reads it, once it was needed.
+        output: what the model gives as it is, once it was needed.
+    """
+
+    scene: Scene
+    name: str
+    text: str
+    target: str | None
+    batch: Batch | None = None
+    output: Any = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reads(self, model: Model) -> Batch:
+        """The batch of its text."""
+        if self.batch is None:
+            targets = None if self.target is None else [self.target]
+            (self.batch,) = batches_of(model, [self.text], targets)
+        return self.batch
+
+    def keep(self, output: Any, size: int) -> None:
+        """Keep what the model gives as it is, where it is small."""
+        if size <= _SMALL:
+            self.output = output
+
+    @cached_property
+    def index(self) -> dict[str, Any]:
+        """What the viewer reads first; by `asked` and `target` the same can be asked for again."""
+        return {**self.scene.index, "asked": self.name, "target": self.target}
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds, about."""
+        return size_of(self.scene.record) + (_SMALL if self.output is not None else 0)
+
+
+def size_of(record: Record) -> int:
+    """Bytes that a record holds, about."""
+    total = 0
+    for layer in record.layers.values():
+        held = [layer.scores.q, layer.scores.k, layer.scores.bias]
+        if layer.lengths is not None:
+            held += [layer.lengths.v, layer.lengths.gram, layer.lengths.known]
+        total += sum(x.nbytes for x in held if x is not None)
+    return total
+
+
+class Shelf:
+    """The scenes that are kept; those not asked for longest go first. Who does not know an id cannot ask for it.
+
+    Args:
+        most: bytes that they may hold together; the newest stays in any case.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held: OrderedDict[str, Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, kept: Kept) -> str:
+        """Keep a scene; its id."""
+        id = secrets.token_urlsafe(16)
+        with self._lock:
+            self._held[id] = kept
+            while len(self._held) > 1 and sum(one.size for one in self._held.values()) > self._most:
+                self._held.popitem(last=False)
+        return id
+
+    def get(self, id: object) -> Kept:
+        """The scene of this id.
+
+        Raises:
+            RefusedError: there is none, or no more.
+        """
+        with self._lock:
+            kept = self._held.get(id) if isinstance(id, str) else None
+            if kept is None:
+                raise RefusedError(410, GONE)
+            self._held.move_to_end(id)  # type: ignore[arg-type]
+            return kept
+
+
+class Models:
+    """The models that may be asked for, each loaded when it is first needed.
+
+    Args:
+        settings: which there are.
+        folder: out of which none of those that are in it may lead.
+    """
+
+    def __init__(self, settings: Settings, folder: Path | None = None) -> None:
+        self._settings, self._folder = settings, folder
+        self._loaded: dict[str, Model] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Of all that may be asked for."""
+        return list(self._settings.models)
+
+    def check(self, name: object) -> str:
+        """A name that may be asked for.
+
+        Raises:
+            RefusedError: any other.
+        """
+        if not isinstance(name, str) or name not in self._settings.models:
+            raise RefusedError(404, f"no such model here; there are {', '.join(self.names)}")
+        return name
+
+    def is_loaded(self, name: str) -> bool:
+        """Whether it is in memory."""
+        return name in self._loaded
+
+    @property
+    def writing(self) -> list[str]:
+        """Those known to read one text and write another: loaded, or in folders that say so."""
+        return [name for name in self.names if self._writes(name)]
+
+    def _writes(self, name: str) -> bool:
+        if name in self._loaded:
+            return self._loaded[name].encoder_decoder
+        path = Path(self._settings.models[name]) / "config.json"
+        try:
+            return bool(json.loads(path.read_text(encoding="utf-8")).get("is_encoder_decoder"))
+        except (OSError, ValueError, AttributeError):
+            return False
+
+    def get(self, name: str) -> Model:
+        """A model, loaded at its first call.
+
+        Raises:
+            HeadwiseError: it cannot be loaded.
+        """
+        if name not in self._loaded:
+            source = self._settings.models[name]
+            if isinstance(source, Path) and not (self._folder and within(source, self._folder)):
+                raise ModelError(f"{name} leads out of the folder of models")
+            self._loaded[name] = self._read(source)
+        return self._loaded[name]
+
+    def _read(self, source: str | Path) -> Model:
+        return load(source, self._settings.device, self._settings.dtype)
