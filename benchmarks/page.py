@@ -92,9 +92,7 @@ def child(held: Path, memory: int, layers: str) -> tuple[float | None, float | N
     command = [sys.executable, __file__, "--record", str(held), "--layers", layers]
     command += ["--memory", str(memory)]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=LIMIT, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:
         return None, None, f"not done after {LIMIT // 60} minutes"
     if done.returncode:

@@ -182,9 +182,7 @@ def test_two_models_on_one_text_are_linked_by_characters(
 def test_heads_are_chosen_by_name_and_swapped(
     browser: Browser, page_file: Callable[..., Path], tiny_records: dict[str, Record]
 ) -> None:
-    with open_page(
-        browser, page_file(tiny_records["decoder"]), f"head={A}&tab=compare"
-    ) as page:
+    with open_page(browser, page_file(tiny_records["decoder"]), f"head={A}&tab=compare") as page:
         page.wait_for_selector("text=Choose another head")
         field = page.get_by_label("Head of B")
         field.fill("9.9")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import tiny_help
 from shell_help import CHOSEN, asked, drawn, head_of, until_asked, with_index
 
 import headwise as hw
+import tiny_help
 from browser_help import open_page
 from headwise.show.page.scene import Scene
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from headwise.show.page.frame import page, save_page
 
 from browser_help import opened, text_of
 from headwise.core import masks
 from headwise.core.reach import Reach
-from headwise.show.page.frame import page, save_page
 from headwise.show.page.reach import reach_page
 from headwise.show.reach_words import ReachWords
 

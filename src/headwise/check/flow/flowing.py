@@ -20,10 +20,10 @@ from headwise.core.reach import Reach
 from headwise.hub.load import Model
 from headwise.hub.stream import Block, BlockRun, blocks_of, watched_blocks
 from headwise.names import HeadError, LayerId, ModelError, TextError
-from headwise.see.residual import one_text
 from headwise.see.looking import look
 from headwise.see.reaching import reach_of
 from headwise.see.record import Record, Side
+from headwise.see.residual import one_text
 from headwise.see.texts.batches import Batch
 
 __all__ = ["flow"]

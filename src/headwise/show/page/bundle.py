@@ -1,7 +1,7 @@
 """The modules of the viewer as one script.
 
-A page in one file and a notebook take one script, so the modules an entry needs are put one after the other,
-without their imports. All their names are different; a test refuses two that are alike.
+A page in one file and a notebook take one script, so the modules an entry needs are put one after the other, each in
+a function of its own that gives what it exports, without comments and indentation, which a file that is sent can spare.
 """
 
 from __future__ import annotations
@@ -10,10 +10,16 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from headwise.names import ConfigError
+
 __all__ = ["script", "state_names", "style"]
 
-_IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./([\w-]+\.js)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", re.MULTILINE)
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w-]+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(
+    r"^export ((?:async )?function\*?|const|let|class) ([\w$]+)(?=\W)", re.MULTILINE
+)
+
+_SPARED = re.compile(r"^[ \t]*(?://.*\n|/\*\*(?:[^*]|\*(?!/))*\*/\n)|^[ \t]+", re.MULTILINE)
 
 
 @cache
@@ -22,18 +28,13 @@ def script(entry: str) -> str:
 
     Raises:
         FileNotFoundError: it, or a module it needs, is not among the viewer's.
+        ConfigError: two modules import each other, which one script cannot hold.
     """
     done: dict[str, str] = {}
-    _add(entry, done)
-    return "\n".join(done.values())
-
-
-@cache
-def style() -> str:
-    """The viewer's stylesheets, `base.css` first."""
-    web = files("headwise.show") / "web" / "viewer"
-    names = sorted(part.name for part in web.iterdir() if part.name.endswith(".css"))
-    return "\n".join(_read(name) for name in sorted(names, key=lambda n: n != "base.css"))
+    main = entry.removesuffix(".js")
+    _add(main, done, ())
+    *parts, last = done
+    return "\n".join([*(_wrapped(name, done[name]) for name in parts), done[last]])
 
 
 @cache
@@ -44,15 +45,35 @@ def state_names() -> list[str]:
     return re.findall(r"^  (\w+):", start[1], re.M)
 
 
-def _add(name: str, done: dict[str, str]) -> None:
+@cache
+def style() -> str:
+    """The viewer's stylesheets, `base.css` first."""
+    web = files("headwise.show") / "web" / "viewer"
+    names = sorted(part.name for part in web.iterdir() if part.name.endswith(".css"))
+    return "\n".join(_read(name) for name in sorted(names, key=lambda n: n != "base.css"))
+
+
+def _add(name: str, done: dict[str, str], above: tuple[str, ...]) -> None:
+    """Put a module behind all that it needs."""
+    if name in above:
+        raise ConfigError(f"the modules {' > '.join((*above, name))} import each other")
     if name in done:
         return
-    text = _read(name)
-    done[name] = ""  # of two that import each other, the first one comes last
-    for needed in _IMPORT.findall(text):
-        _add(needed, done)
-    done.pop(name)
-    done[name] = _EXPORT.sub("", _IMPORT.sub("", text))
+    text = _SPARED.sub("", _read(f"{name}.js"))
+    for _, needed in _IMPORT.findall(text):
+        _add(needed, done, (*above, name))
+    done[name] = _IMPORT.sub(lambda found: f"const {found[1]} = {_name(found[2])};", text)
+
+
+def _wrapped(name: str, text: str) -> str:
+    """A module as a function that gives its exports."""
+    exports = ", ".join(found for _, found in _EXPORT.findall(text))
+    body = _EXPORT.sub(r"\1 \2", text)
+    return f"const {_name(name)} = (() => {{\n{body}return {{ {exports} }};\n}})();"
+
+
+def _name(module: str) -> str:
+    return "$" + module.replace("-", "_")
 
 
 def _read(name: str) -> str:

@@ -73,9 +73,7 @@ def told_flow(flows: Sequence[Flow], record: Record) -> list[dict[str, Any]]:
             **flow.as_dict(),
             "side": _number(record, flow.queries),
             "source": _number(record, flow.keys),
-            "moved": [
-                _levels(x, floor) for x, floor in zip(flow.moved, flow.floor, strict=True)
-            ],
+            "moved": [_levels(x, floor) for x, floor in zip(flow.moved, flow.floor, strict=True)],
         }
         for flow in flows
     ]
@@ -100,7 +98,9 @@ def _written(layers: Sequence[LayerRecord]) -> tuple[str, ...]:
 def _said(mask: Mask | None) -> str:
     """A mask as it is written, but for padding, which a record has none of."""
     text = "full" if mask is None else repr(mask).replace("()", "")
-    text = " & ".join(part for part in text.split(" & ") if not part.startswith("padding(")) or "full"
+    text = (
+        " & ".join(part for part in text.split(" & ") if not part.startswith("padding(")) or "full"
+    )
     return text if len(text) <= _LONGEST else "as the model gave it"
 
 

@@ -2,7 +2,8 @@
 
 The index says what there is: texts, layers, masks, what each head does, what the grid can be coloured by. Chunks
 are the cells of a head ("18.6"), the mean over the heads of a layer ("mean/18") or of a whole stack ("mean/", or
-"mean/encoder"), and whatever JSON the panels have been told ("fires").
+"mean/encoder"), which the viewer works out itself where all cells are kept, and whatever JSON the panels have been
+told ("fires").
 """
 
 from __future__ import annotations
@@ -96,10 +97,11 @@ class Scene:
     @cached_property
     def keys(self) -> list[str]:
         """The names of all chunks, in the order in which they are made quickest."""
-        found = []
+        found, means = [], self.least > 0
         for id, layer in self.record.layers.items():
-            found += [str(id.head(head)) for head in layer.naming.heads] + [f"{MEAN}{id}"]
-        return [*found, *(f"{MEAN}{name}" for name in self._stacks), *self.told]
+            found += [str(id.head(head)) for head in layer.naming.heads]
+            found += [f"{MEAN}{id}"] if means else []
+        return [*found, *(f"{MEAN}{name}" for name in self._stacks if means), *self.told]
 
     def chunk(self, key: str) -> bytes:
         """The bytes of a chunk, deflated.

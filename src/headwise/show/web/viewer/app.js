@@ -3,6 +3,7 @@
 import { inflate, remembering } from "./source.js";
 import { readCells, setApart, toWords } from "./cells.js";
 import { coloursOf } from "./paint.js";
+import { headsOfMean, meanOfCells } from "./means.js";
 
 /** The kinds of keys that can be set apart, and the state that says how. */
 export const APART = { first: "first", separator: "separators" };
@@ -12,6 +13,8 @@ export function makeApp(root, source, index, store) {
   const raw = remembering(async (key) => {
     const [scene, ...head] = key.split("/");
     const bytes = await source.chunk(Number(scene), head.join("/"));
+    const names = bytes === null && head.length > 1 ? headsOfMean(app.scene(Number(scene)), head.join("/")) : [];
+    if (names.length) return meanOfCells(await Promise.all(names.map((name) => raw.get(`${scene}/${name}`))));
     if (bytes === null) throw new Error(`there are no cells of ${head.join("/")} here`);
     return readable(`the cells of ${head.join("/")}`, async () => readCells(await inflate(bytes)));
   });
