@@ -50,11 +50,11 @@ def spent(function) -> float:
 def measured(model: hw.Model, tokens: int, seconds: float, memory: int) -> dict[str, object]:
     text = text_of(model, tokens)
     record = hw.look(model, text)
-    ids = model.tokenizer(text, return_tensors="pt")["input_ids"]
+    ids = torch.tensor([[token.id for token in record.tokens]])
 
     def forward() -> None:
         with torch.no_grad():
-            model.module(ids, use_cache=False)
+            model.module(ids)
 
     with tempfile.TemporaryDirectory() as folder:
         page, held = Path(folder) / "page.html", Path(folder) / "record.safetensors"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
-
 import numpy as np
 import pytest
 import torch
+from page_help import unpacked
 
 import headwise as hw
-from headwise.show.page.cells import ROOT
 from headwise.show.page.scene import Scene
 
 
@@ -24,33 +22,12 @@ def record() -> hw.Record:
     return found
 
 
-def unpacked(data: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The cells as a matrix (NaN where none is kept), what rows hold besides, and the pooled map."""
-    body = zlib.decompress(data)
-    queries, keys, count, side, complete = np.frombuffer(body, "<u4", 5).tolist()
-    top = float(np.frombuffer(body, "<f4", 2, 20)[0])
-    at = 28
-    parts = []
-    for size in (queries, count, count, queries):
-        low, high = np.frombuffer(body, np.uint8, 2 * size, at).reshape(2, size).astype(int)
-        parts.append(low + 256 * high)
-        at += 2 * size
-    counts, steps, roots, rest = parts
-    found, i = np.full((queries, keys), np.nan), 0
-    for q, n in enumerate(counts.tolist()):
-        found[q, np.cumsum(steps[i : i + n])] = (roots[i : i + n] / ROOT) ** 2
-        i += n
-    pool = np.frombuffer(body, np.uint8, side * side, at).reshape(side, side)
-    assert len(body) == at + side * side
-    return found, (rest / ROOT) ** 2, None if complete else (pool / 255) ** 2 * top
-
-
 def test_a_short_text_is_kept_whole(record: hw.Record) -> None:
     found, rest, pool = unpacked(Scene(record).chunk("1.3"))
     exact = record.weights("1.3")
     seen = record.visible("1.3")
     assert np.array_equal(~np.isnan(found), seen)
-    np.testing.assert_allclose(found[seen], exact[seen], atol=3e-4)
+    np.testing.assert_allclose(found[seen], exact[seen], atol=5e-4)
     assert not rest.any()
     assert pool is None
 
@@ -61,8 +38,8 @@ def test_of_a_long_text_the_strong_cells_are_kept_and_the_rest_is_told(record: h
     found, rest, pool = unpacked(Scene(record, least=least, side=8).chunk("0.1"))
     strong = exact >= least
     assert np.array_equal(~np.isnan(found), strong)
-    np.testing.assert_allclose(found[strong], exact[strong], atol=3e-4)
-    np.testing.assert_allclose(rest, np.where(strong, 0, exact).sum(1), atol=3e-4)
+    np.testing.assert_allclose(found[strong], exact[strong], atol=5e-4)
+    np.testing.assert_allclose(rest, np.where(strong, 0, exact).sum(1), atol=5e-4)
     assert pool is not None
     others = record.visible("0.1") & ~strong
     block = others[35:40, 10:15]
@@ -73,4 +50,4 @@ def test_of_a_long_text_the_strong_cells_are_kept_and_the_rest_is_told(record: h
 
 def test_some_rows_are_given_whole(record: hw.Record) -> None:
     found, _, _ = unpacked(Scene(record, least=0.5).rows("1.0", 7, 11))
-    np.testing.assert_allclose(np.nan_to_num(found), record.weights("1.0")[7:11], atol=3e-4)
+    np.testing.assert_allclose(np.nan_to_num(found), record.weights("1.0")[7:11], atol=5e-4)

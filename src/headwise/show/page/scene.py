@@ -26,7 +26,7 @@ from headwise.show.page.keeping import kept_heads, mean_of
 from headwise.show.page.sight import Masks
 from headwise.show.page.tables import Table, told_table
 
-__all__ = ["MEAN", "Scene"]
+__all__ = ["MEAN", "Scene", "right_to_left"]
 
 MEAN = "mean/"
 """What the name of a mean begins with."""
@@ -234,10 +234,10 @@ def _side(side: Side, name: str) -> dict[str, Any]:
         "words": [[w.text, w.first, w.last] for w in side.words],
         "separators": alone,
     }
-    return found | ({"rtl": True} if _right_to_left(side.text) else {})
+    return found | ({"rtl": True} if right_to_left(side.text) else {})
 
 
-def _right_to_left(text: str) -> bool:
+def right_to_left(text: str) -> bool:
     """Whether its first letter is of a script that runs from right to left."""
     kinds = (unicodedata.bidirectional(character) for character in text)
     return next((kind != "L" for kind in kinds if kind in ("L", "R", "AL")), False)
