@@ -1,7 +1,9 @@
-"""A page in one file opens in a real browser without a network, draws."""
+"""A page in one file opens in a real browser without a network, draws, and says when something is damaged."""
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,3 +58,52 @@ def test_a_page_of_two_texts_shows_each(
             assert (
                 page.locator('[data-head][aria-current="true"]').get_attribute("data-head") == "1.2"
             )
+
+
+@pytest.mark.parametrize("how", ["cut off", "no base64", "gone"])
+def test_damaged_cells_are_told_and_the_rest_is_shown(
+    browser: Browser,
+    page_file: Callable[..., Path],
+    tiny_records: dict[str, Record],
+    shot: Callable[..., Path],
+    how: str,
+) -> None:
+    path = page_file(tiny_records["decoder"])
+    path.write_text(_damaged(path.read_text("utf-8"), "0/1.2", how), "utf-8")
+    with open_page(browser, path, "head=1.2") as page:
+        page.get_by_role("alert").filter(has_text="1.2").wait_for()
+        shot(page, how.replace(" ", "-"))
+        page.locator('[data-head="1.1"]').first.click()
+        drawn(page)
+
+
+def _damaged(text: str, chunk: str, how: str) -> str:
+    found = re.search(rf'<script [^>]*data-chunk="{chunk}">([^<]*)</script>\n', text)
+    assert found is not None
+    data = base64.b64decode(found[1])
+    new = {
+        "cut off": found[0].replace(found[1], base64.b64encode(data[: len(data) // 2]).decode()),
+        "no base64": found[0].replace(found[1], "&" + found[1][1:]),
+        "gone": "",
+    }[how]
+    return text.replace(found[0], new)
+
+
+def test_what_a_page_does_wrong_fails_its_test(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.html"
+    head = '<!doctype html><title>wrong</title><link rel="icon" href="data:,">'
+    for script, said in (
+        ("console.error('one')", "console error: one"),
+        ("setTimeout(() => { throw Error('two') })", "exception: two"),
+        (
+            "fetch('https://example.org/three').catch(() => 0)",
+            "request to https://example.org/three",
+        ),
+        (
+            "new Image().src = 'http://example.org/four.png'",
+            "request to http://example.org/four.png",
+        ),
+    ):
+        path.write_text(f"{head}<script>{script}</script>", "utf-8")
+        with pytest.raises(AssertionError, match=re.escape(said)), open_page(browser, path):
+            pass

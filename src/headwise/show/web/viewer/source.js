@@ -13,7 +13,12 @@ export function fileSource(document) {
     index: async () => JSON.parse(document.getElementById("index").textContent),
     async chunk(scene, key) {
       const element = held.get(`${scene}/${key}`);
-      return element === undefined ? null : fromBase64(element.textContent.trim());
+      if (element === undefined) return null;
+      try {
+        return fromBase64(element.textContent.trim());
+      } catch {
+        throw new Error(`the bytes of ${key} cannot be read; the file may be damaged`);
+      }
     },
   };
 }

@@ -4,8 +4,8 @@ import { el } from "./dom.js";
 import { view } from "./main.js";
 import { START } from "./state.js";
 
-const PATIENCE = 30000; // milliseconds to wait for a kernel
-const PAUSE = 150; // and to gather what changes before the kernel is told
+const KERNEL_WAIT = 30000; // milliseconds to wait for a kernel
+const TOLD_AFTER = 150; // and to gather what changes before the kernel is told
 
 /** Show a widget's model in an element of the notebook; what it returns ends that. */
 async function renderWidget({ model, el: place }) {
@@ -57,7 +57,7 @@ function askKernel(model, on) {
     const timer = setTimeout(() => {
       waiting.delete(id);
       refuse(new Error("the notebook's kernel does not answer: it is busy or gone; run the cell again"));
-    }, PATIENCE);
+    }, KERNEL_WAIT);
     waiting.set(id, { answer, refuse, timer });
     model.send({ ...body, id });
   });
@@ -71,7 +71,7 @@ function keepState(store, model, on) {
     model.set("state", { ...model.get("state"), ...known(store.get()) });
     model.save_changes();
   };
-  store.on(() => { timer ??= setTimeout(tell, PAUSE); });
+  store.on(() => { timer ??= setTimeout(tell, TOLD_AFTER); });
   on("change:state", () => store.set(known(model.get("state"))));
   tell();
 }
