@@ -22,7 +22,7 @@ export function comparedMaps(app, state, pair, found, alike) {
   if (alike !== "units") return maps;
   const cells = difference(found[0].cells, found[1].cells);
   const furthest = cells.weight.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
-  return [...maps, { ...maps[0], letter: "", title: "B − A", cells, top: scaleTop(furthest), diverging: true, seen: null }];
+  return [...maps, { ...maps[0], letter: "", title: "B − A", cells, top: scaleTop(furthest), diverging: true }];
 }
 
 /** What A (0) or B (1) is, said as far as they differ. */
@@ -86,6 +86,6 @@ function compareCaption(app, state, { a, b }, maps, numbers) {
     "Rows look at columns.", `One scale for A and B, darkest ${share(maps[0].top)}.`,
     maps.length > 2 ? `B − A: orange where A looks more, purple where B does.` : "",
     ...apartWords(state).map((words) => `${words[0].toUpperCase()}${words.slice(1)}.`),
-    least > 0 ? `Cells under ${share(least)} are pooled, and are no part of a difference.` : "", numbers,
+    least > 0 ? `Cells under ${share(least)} are pooled; in a difference they count as the mean of their region.` : "", numbers,
   ].filter(Boolean).join(" ")];
 }

@@ -14,19 +14,30 @@ function walked(a, b, q, tell) {
   }
 }
 
-/** The cells of b - a: those that were kept of both, and of complete patterns all (what one may not see counts as 0). */
+/**
+ * The cells of b - a. Of complete patterns all (what one may not see counts as 0); else those that were kept of one or
+ * both, where the other counts as what its region holds on average, which is off by less than what was not kept.
+ */
 export function difference(a, b) {
   const start = new Uint32Array(a.queries + 1), key = [], weight = [];
   for (let q = 0; q < a.queries; q++) {
     walked(a, b, q, (k, one, two) => {
-      if ((one === null && !a.complete) || (two === null && !b.complete)) return;
+      const from = one ?? guessed(a, q, k), to = two ?? guessed(b, q, k);
+      if (from === null || to === null) return;
       key.push(k);
-      weight.push((two ?? 0) - (one ?? 0));
+      weight.push(to - from);
     });
     start[q + 1] = key.length;
   }
-  return new Cells(a.queries, a.keys, start, Uint16Array.from(key), Float32Array.from(weight), new Float32Array(a.queries), 0,
-    new Float32Array(0), a.complete && b.complete, Math.max(a.least, b.least));
+  const pooled = a.side > 0 && a.side === b.side, pool = pooled ? a.pool.map((mean, i) => b.pool[i] - mean) : new Float32Array(0);
+  return new Cells(a.queries, a.keys, start, Uint16Array.from(key), Float32Array.from(weight), new Float32Array(a.queries),
+    pooled ? a.side : 0, pool, a.complete && b.complete, Math.max(a.least, b.least));
+}
+
+/** The weight of a cell that is not there: 0 where all are kept, else the mean of its region; null where nobody knows. */
+function guessed({ complete, side, pool, queries, keys }, q, k) {
+  if (complete) return 0;
+  return side > 0 ? pool[Math.floor((q * side) / queries) * side + Math.floor((k * side) / keys)] : null;
 }
 
 /**

@@ -29,7 +29,7 @@ export function apartWords(state) {
 }
 
 /** The facts of a picture of a head, a line each; `top` is the weight at the dark end. */
-export function pictureFacts(app, state, { head = state.head, at = state.scene, top = null } = {}) {
+export function factsOf(app, state, { head = state.head, at = state.scene, top = null } = {}) {
   const scene = app.scene(at), [rows, columns] = app.sidesOf(head, scene);
   const unit = state.unit === "words" ? "Words: to a word the sum over its tokens, from a word their mean." : "Tokens.";
   return [

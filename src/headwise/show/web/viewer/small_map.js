@@ -3,6 +3,7 @@
 import { font } from "./paint.js";
 import { drawCells } from "./paint_cells.js";
 
+const UPRIGHT = /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}…]+$/u;
 const SMALL_LABEL = 11, SMALL_STEP = 12.5, SMALL_MOST = 84, SMALL_LEGEND = 8;
 
 /** Where the parts of a map of rows x columns lie in a width: {left, top, wide, high, width, height}. */
@@ -34,17 +35,25 @@ export function drawSmallMap(pen, cells, rows, columns, layout, { x = 0, y = 0, 
     smallLabels(rows, high, (label, middle) => pen.fillText(smallFitted(pen, label), x + left - 4, y + top + middle));
   }
   if (top > 8) {
-    pen.textAlign = "left";
-    smallLabels(columns, wide, (label, middle) => {
-      pen.save();
-      pen.translate(x + left + middle, y + top - 4);
-      pen.rotate(-Math.PI / 2);
-      pen.fillText(smallFitted(pen, label), 0, 0);
-      pen.restore();
-    });
+    smallLabels(columns, wide, (label, middle) => standing(pen, smallFitted(pen, label), x + left + middle, y + top - 4));
   }
   pen.textAlign = "left";
   return dots;
+}
+
+/** A label above its column: turned, but Chinese, Japanese and Korean letters one over the other. */
+function standing(pen, label, x, bottom) {
+  if (UPRIGHT.test(label)) {
+    pen.textAlign = "center";
+    const letters = [...label];
+    return letters.forEach((letter, i) => pen.fillText(letter, x, bottom - (letters.length - i - 0.5) * SMALL_LABEL));
+  }
+  pen.textAlign = "left";
+  pen.save();
+  pen.translate(x, bottom);
+  pen.rotate(-Math.PI / 2);
+  pen.fillText(label, 0, 0);
+  pen.restore();
 }
 
 /** Every label, or every second, third, ... where they are too dense to read. */
