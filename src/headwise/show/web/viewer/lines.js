@@ -15,7 +15,7 @@ const LINE_DRAWS = ["head", "scene", "unit", "first", "separators", "scope", "qu
 export function linesPanel(app) {
   const canvas = el("canvas", { role: "img" }), spacer = el("div", { class: "hw-lines-all" }, canvas);
   const scroller = el("div", { class: "hw-lines-scroll", tabindex: 0, role: "region", "aria-label": "Lines between tokens" }, spacer);
-  const heads = el("div", { class: "hw-lines-heads", role: "group", "aria-label": "Heads" }), says = el("p", { class: "hw-map-apart" });
+  const heads = el("div", { class: "hw-lines-heads", role: "group", "aria-label": "Heads" }), says = el("p", { class: "hw-lines-says" });
   const each = el("button", { type: "button", "aria-pressed": "true", onclick: () => {
     each.setAttribute("aria-pressed", String(each.getAttribute("aria-pressed") !== "true"));
     update(app.store.get(), new Set(["scope"]));
@@ -74,7 +74,7 @@ export function linesPanel(app) {
     spacer.style.height = `${figure.height + (most - Math.min(most, TALLEST)) * LINE_STEP}px`;
     figure.draw(penOn(canvas, figure.width, figure.height, colours), colours);
     canvas.setAttribute("aria-label", `${drawn.title}${askedSaid(drawn)}`);
-    canvas.dataset.head = loaded.names.join(" ");
+    canvas.dataset.shows = loaded.names.join(" ");
     says.textContent = drawn.apart.join(" · ") || "\u00a0";
     each.hidden = state.scope !== "layer";
   }

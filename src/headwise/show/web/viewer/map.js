@@ -54,7 +54,7 @@ export function mapPanel(app) {
     apartLine.textContent = lines.join(" · ");
     apartLine.hidden = !lines.length;
     buttons[1].disabled = buttons[2].disabled = state.zoom === null;
-    canvas.dataset.head = state.head;
+    canvas.dataset.shows = state.head;
     element.removeAttribute("aria-busy");
     point(state);
     after(state);
