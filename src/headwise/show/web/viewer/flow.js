@@ -99,5 +99,5 @@ const shortText = (text) => (text.length > 120 ? `${text.slice(0, 119)}…` : te
 
 /** How a token is named in a sentence. */
 function spokenTokens(labels, sources) {
-  return (j, memory = false) => `${isolated(`“${(memory && sources ? sources : labels)[j] ?? ""}”`)} (${j})`;
+  return (j, memory = false) => `“${isolated((memory && sources ? sources : labels)[j] ?? "")}” (${j})`;
 }

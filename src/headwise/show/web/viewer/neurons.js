@@ -64,7 +64,7 @@ export function neuronsPanel(app) {
     }
     fillNeurons(table, at.neurons);
     why.textContent = held.told.fires;
-    meaning.textContent = [at.stream?.says, held.told.says].filter(Boolean).join(". ");
+    meaning.textContent = [at.stream?.says, ...held.told.says.split("; ")].filter(Boolean).map((one) => `${one[0].toUpperCase()}${one.slice(1)}.`).join(" ");
   }
 
   function partButtons(at) {
@@ -102,7 +102,7 @@ export function neuronsPanel(app) {
 
 /** What stands out at a token, in a sentence. */
 function sentence({ stream, token, labels }) {
-  const name = isolated(`“${labels[token]}”`);
+  const name = `“${isolated(labels[token])}”`;
   if (!stream) return `${name} (${token}): what the blocks of this model add cannot be told.`;
   const most = (part) => stream.layers.reduce((best, _, l) => ((stream[part][l][token] ?? 0) > (stream[part][best][token] ?? 0) ? l : best), 0);
   const [a, f] = [most("attention"), most("ffn")];
@@ -112,12 +112,12 @@ function sentence({ stream, token, labels }) {
 }
 
 function fillNeurons(table, neurons) {
-  const heads = ["neuron", "activation", "adds", "share", "raises"];
+  const raises = neurons.some((one) => one[4].length), heads = ["neuron", "activation", "adds", "share", ...(raises ? ["raises"] : [])];
   const rows = neurons.map(([id, activation, adds, part, raised]) => {
     const bar = el("i", { class: part < 0 ? "hw-neurons-share hw-against" : "hw-neurons-share", "aria-hidden": "true" });
     bar.style.width = `${Math.min(1, Math.abs(part ?? 0)) * 4}rem`;
     return el("tr", {}, el("th", { scope: "row" }, id), el("td", {}, short(activation)), el("td", {}, short(adds)), el("td", { class: "hw-neurons-part" }, share(part), bar),
-      el("td", { class: "hw-neurons-raises" }, raised.map((token) => el("span", { dir: "auto" }, token))));
+      raises ? el("td", { class: "hw-neurons-raises" }, raised.map((token) => el("span", { dir: "auto" }, token))) : null);
   });
   table.replaceChildren(el("caption", { class: "hw-unseen" }, "Neurons that fire most at this token"), el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, rows));
 }

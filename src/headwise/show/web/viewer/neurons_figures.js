@@ -79,7 +79,7 @@ function drawAddsAxes(pen, colours, { left, top, half, zero, far, near, most, bo
   };
   mark("0", left, "left");
   mark(short(most), left + half, "right");
-  if (near < -0.02) mark(share(near), left + half + 24, "left");
+  if (zero - left - half - 24 > 34) mark(share(near), left + half + 24, "left");
   mark("0", zero, "center");
   mark(share(far), left + 2 * half + 24, "right");
 }

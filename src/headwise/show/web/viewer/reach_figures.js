@@ -52,7 +52,7 @@ function reachFigure(reach, flow, at, given, room, way) {
 
 function flowFigure(reach, flow, at, given, room) {
   const names = given.sources ?? given.labels, columns = flow.tried.map((key) => names[key]);
-  const layout = reachLayout(reachRows(given, reach), columns, room, { bars: false });
+  const layout = reachLayout(reachRows(given, reach), columns, room, { room: reach.length });
   const leaks = at.layer === 0 ? [] : leaksAt(reach, flow, at.layer);
   const all = flow.tried.length === names.length, which = all ? "" : `; ${flow.tried.length} of ${names.length} tokens were edited`;
   return {
@@ -125,11 +125,24 @@ function leaksAt(reach, flow, layer) {
   });
 }
 
-function outlineLeaks(pen, colours, { left, top, cell }, cells) {
+/** A line around cells, between those and the others. */
+function outlineLeaks(pen, colours, { left, top, cell, columns }, cells) {
+  if (!cells.length) return;
+  const wide = columns.length, inside = new Set(cells.map(([row, column]) => row * wide + column));
   pen.strokeStyle = colours.dark ? "#ff5d5d" : "#d1002f";
-  pen.lineWidth = cell < 6 ? 1 : 1.6;
-  const inset = cell < 4 ? 0 : 0.8;
-  for (const [row, column] of cells) pen.strokeRect(left + column * cell + inset, top + row * cell + inset, Math.max(cell - 2 * inset, 1), Math.max(cell - 2 * inset, 1));
+  pen.lineWidth = cell < 6 ? 1 : 2;
+  pen.beginPath();
+  const edge = (x1, y1, x2, y2) => {
+    pen.moveTo(left + x1 * cell, top + y1 * cell);
+    pen.lineTo(left + x2 * cell, top + y2 * cell);
+  };
+  for (const [r, k] of cells) {
+    if (!inside.has((r - 1) * wide + k)) edge(k, r, k + 1, r);
+    if (!inside.has((r + 1) * wide + k)) edge(k, r + 1, k + 1, r + 1);
+    if (k === 0 || !inside.has(r * wide + k - 1)) edge(k, r, k, r + 1);
+    if (k === wide - 1 || !inside.has(r * wide + k + 1)) edge(k + 1, r, k + 1, r + 1);
+  }
+  pen.stroke();
 }
 
 function drawReachPointed(pen, colours, layout, at, start, column) {

@@ -26,17 +26,17 @@ export const cutLabel = (text, most = 14) => ([...text].length > most ? `${[...t
  * Where a map's parts lie: `rows` and `columns` are labels, `wide` the room there is. Labels are left out for numbers
  * where cells are too small for them, or positions have no names.
  */
-export function reachLayout(rows, columns, wide, { bars = true, most = 26, named = true } = {}) {
+export function reachLayout(rows, columns, wide, { most = 26, named = true, room = columns.length } = {}) {
   const cuts = (labels) => labels.map((label) => cutLabel(label));
   const widest = (labels) => Math.ceil(Math.max(0, ...labels.map((label) => labelWidth(label))));
-  const right = bars ? REACH_BARS : 8, numbers = 12 + 7 * String(Math.max(rows.length, columns.length) - 1).length;
-  const spell = (left) => Math.min(most, (wide - left - right) / columns.length);
+  const right = REACH_BARS, numbers = 12 + 7 * String(Math.max(rows.length, columns.length) - 1).length;
+  const spell = (left) => Math.min(most, (wide - left - right) / Math.max(room, columns.length));
   const rowWide = named && rows.length <= 200 ? Math.min(110, widest(cuts(rows)) + 10) : 0;
   const words = rowWide > 0 && spell(rowWide) >= 11;
   const left = words ? rowWide : numbers, cell = spell(left);
   const top = words ? Math.min(110, widest(cuts(columns)) + 10) : 18;
   const size = cell >= 2 ? Math.floor(cell) : cell;
-  return { left, top, cell: size, rows, columns, words, bars, width: left + size * columns.length + right, height: top + size * rows.length + 6 };
+  return { left, top, cell: size, rows, columns, words, width: left + size * columns.length + right, height: top + size * rows.length + 6 };
 }
 
 /** A canvas of one dot for each cell (or of every so many-th); fill(row, dots, at, count) paints one row of it. */

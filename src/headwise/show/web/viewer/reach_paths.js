@@ -28,7 +28,7 @@ export function drawPaths(pen, colours, reach, at, { query, key, memory, layer }
 }
 
 function drawPathEdges(pen, colours, reach, { x, y }, carries, goesOn, top) {
-  pen.globalAlpha = 0.4;
+  pen.globalAlpha = Math.min(0.45, Math.max(0.07, 4 / reach.length));
   pen.lineWidth = 1;
   for (let layer = 1; layer <= top; layer++) for (let i = 0; i < reach.length; i++) {
     const inner = carries(layer, i);

@@ -19,8 +19,8 @@ export function reachView(given) {
   const table = el("details", { class: "hw-reach-table", ontoggle: () => fillContexts(table, reach, view()) }, el("summary", {}, "Context of each position"));
   const stage = el("div", { class: "hw-reach-maps" });
   const element = el("div", { class: "hw-reach" },
-    el("div", { class: "hw-reach-bar" }, el("label", {}, "After ", parts.input), parts.now), parts.says, stage,
-    flow === null ? null : leaksList(flow, given), masks, table);
+    el("div", { class: "hw-reach-bar" }, el("label", {}, "After ", parts.input), parts.now), parts.says,
+    flow === null ? null : leaksList(flow, given), stage, masks, table);
   let themed = "";
 
   const view = () => {
@@ -126,12 +126,12 @@ function reachKey(pressed, { query, key, layer, memory }, reach) {
 function leaksList(flow, given) {
   if (flow.clean) return el("p", { class: "hw-flow-clean" }, `Measured: ${flow.says}.`);
   const at = (id) => flow.layers.indexOf(id) + 1, seen = new Set();
-  const pairs = flow.leaks.filter(([, q, k]) => !seen.has(`${q} ${k}`) && seen.add(`${q} ${k}`)).slice(0, 20);
+  const pairs = flow.leaks.filter(([, q, k]) => !seen.has(`${q} ${k}`) && seen.add(`${q} ${k}`)).slice(0, 12);
   return el("div", { class: "hw-flow-leaks", role: "alert" }, el("p", {}, `Leaks: ${flow.says}.`),
     el("ul", {}, pairs.map(([id, query, key, size]) => el("li", {}, el("button", {
       type: "button", onclick: () => given.set({ query, key, layer: at(id), pinned: true, memory: false }),
     }, `layer ${id}: ${given.spoken(key, true)} moves ${given.spoken(query)} by ${Number(size.toPrecision(2))}`)))),
-    flow.num_leaks > flow.leaks.length ? el("p", { class: "hw-quiet" }, `${flow.num_leaks} in all, over layers`) : null);
+    flow.num_leaks > pairs.length ? el("p", { class: "hw-quiet" }, "The largest are listed; the maps outline all of a layer.") : null);
 }
 
 function fillContexts(table, reach, { layer, query, memory }) {
