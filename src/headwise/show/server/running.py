@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -16,6 +17,7 @@ import uvicorn
 
 from headwise.show.server.app import Served
 from headwise.show.server.settings import Settings
+from headwise.show.server.work import Work
 
 __all__ = ["address_of", "serve"]
 
@@ -25,11 +27,20 @@ _PATIENCE = 1.0
 
 def _worth_telling(record: logging.LogRecord) -> bool:
     """Whether a line of uvicorn's is more than that open connections end with the server."""
-    return not str(record.msg).startswith("Cancel %s running")
+    ends = record.exc_info is not None and record.exc_info[0] is asyncio.CancelledError
+    return not ends and not str(record.msg).startswith("Cancel %s running")
 
 
 class _Quiet(uvicorn.Server):
-    """A server that ends without another word when it is asked to."""
+    """A server that ends without another word when it is asked to, and whatever it computes with it."""
+
+    def __init__(self, config: uvicorn.Config, work: Work) -> None:
+        super().__init__(config)
+        self._work = work
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._work.close()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -61,13 +72,15 @@ def serve(
     state = Served(settings, folder)
     config = uvicorn.Config(
         state.app(), log_level="error", access_log=False, lifespan="off", ws="none", http="h11",
-        timeout_graceful_shutdown=0, server_header=False, h11_max_incomplete_event_size=32_768,
+        timeout_graceful_shutdown=1, server_header=False, h11_max_incomplete_event_size=32_768,
     )  # fmt: skip
     logging.getLogger("uvicorn.error").addFilter(_worth_telling)
     if opens:
         threading.Timer(0.5, webbrowser.open, (address,)).start()
-    _Quiet(config).run(sockets=[listener])
-    if not state.work.end(_PATIENCE):  # it computes where nothing ticks: nothing else is left to do
+    _Quiet(config, state.work).run(sockets=[listener])
+    if not state.work.ended(
+        _PATIENCE
+    ):  # it computes where nothing ticks: nothing else is left to do
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -74,7 +74,9 @@ class Work:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._line: list[asyncio.Queue[dict[str, Any]]] = []
-        self._running: tuple[Job, threading.Thread] | None = None
+        self._last: threading.Thread | None = None
+        self._heard: set[asyncio.Queue[dict[str, Any]]] = set()
+        self._running: tuple[Job, threading.Thread, asyncio.Event] | None = None
 
     async def told(self, task: _Task) -> AsyncIterator[dict[str, Any]]:
         """What a computation says, line by line: how many are before it, how far it is, its result or error.
@@ -83,6 +85,7 @@ class Work:
         """
         heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._line.append(heard)
+        self._heard.add(heard)
         waiting = asyncio.ensure_future(self._run(task, heard))
         try:
             self._tell_places()
@@ -94,16 +97,24 @@ class Work:
         finally:
             if heard in self._line:
                 self._line.remove(heard)
+            self._heard.discard(heard)
             waiting.cancel()
 
-    def end(self, patience: float) -> bool:
-        """Ask what runs to end, and say whether it did within so many seconds."""
-        if self._running is None:
+    def close(self) -> None:
+        """Tell all who listen that the server ends, and ask what runs to end."""
+        for heard in self._heard:
+            heard.put_nowait({"error": "the server was ended"})
+        if self._running is not None:
+            job, self._last, done = self._running
+            job.end()
+            done.set()  # nobody waits for it any more
+
+    def ended(self, patience: float) -> bool:
+        """Whether what ran when the server was closed ends within so many seconds."""
+        if self._last is None:
             return True
-        job, thread = self._running
-        job.end()
-        thread.join(patience)
-        return not thread.is_alive()
+        self._last.join(patience)
+        return not self._last.is_alive()
 
     async def _run(self, task: _Task, heard: asyncio.Queue[dict[str, Any]]) -> None:
         async with self._turn:
@@ -120,7 +131,7 @@ class Work:
 
             job = Job(tell)
             thread = threading.Thread(target=_done, args=(task, job, tell, finished), daemon=True)
-            self._running = (job, thread)
+            self._running = (job, thread, done)
             thread.start()
             try:
                 await done.wait()
