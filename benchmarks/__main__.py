@@ -22,6 +22,7 @@ TABLES = (
     "blocks",
     "window",
     "startup",
+    "page",
     "halved",
     "healing",
     "cutting",

@@ -27,10 +27,10 @@ BARS = {64: 1.5, 1024: 15.0}
 LIMIT = 20 * 60
 ABOUT = (
     "# The page of a text beside BertViz's\n\n"
-    "SmolLM2 (270 heads). MB of the file that `hw.save_page` writes, and of what BertViz 1.4.1's `model_view` returns "
-    "for the same patterns; one layer of the 30 where it cannot give all. `least`: cells of at least this weight are "
-    "kept one by one, the others pooled. `over a pass`: CPU seconds to write the page over those of one forward pass "
-    "of the model on this text (the least of some of each, in turn); `of BertViz` the same of its call."
+    "SmolLM2 (270 heads). MB of the file that `hw.save_page` writes, and of what BertViz 1.4.1's `model_view` "
+    "returns for the same patterns; one layer of the 30 where it cannot give all. `least`: cells of at least this "
+    "weight are kept one by one, the others pooled. `over a pass`: CPU seconds to write the page over those of one "
+    "forward pass of the model on this text (the least of some of each, in turn); `of BertViz` that of its call."
 )
 
 

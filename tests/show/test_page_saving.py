@@ -149,7 +149,7 @@ def test_titles_tell_scenes_apart() -> None:
     text = written(small(), "x" * 200)
     titles = [scene.title for scene in scenes_of([one, other], notes=["", "without 0.1"])]
     assert titles == [one.model, "another · without 0.1"]
-    assert [scene.title for scene in scenes_of([text, one])][0] == "x" * 39 + "…"
+    assert scenes_of([text, one])[0].title == "x" * 39 + "…"
 
 
 @pytest.mark.models

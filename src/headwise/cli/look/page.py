@@ -133,12 +133,19 @@ def _start(record: Record, opening: Opening) -> dict[str, Any]:
     start: dict[str, Any] = {}
     head, place = opening.head, opening.place
     if place is not None:
-        start |= {"query": place.word.first, "pinned": True}
+        start |= {"query": _query_of(place), "pinned": True}
         if head is None or record.layer_of(head).queries.tokens != place.side.tokens:
             head = _first_of(record, place)
     if head is not None:
         start["head"] = str(head)
     return start
+
+
+def _query_of(place: Place) -> int:
+    """The first token of a word that is more than the space before it."""
+    word = range(place.word.first, place.word.last)
+    said = (t for t in word if any(c.isalnum() for c in place.side.tokens[t].text))
+    return next(said, place.word.first)
 
 
 def _first_of(record: Record, place: Place) -> HeadId | None:
