@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from headwise.see.record import Record
+    from headwise.show.page.scene import Scene
 
 SHOTS = "HEADWISE_SHOTS"
 
@@ -76,3 +77,11 @@ def tiny_records() -> dict[str, Record]:
     import tiny_help
 
     return tiny_help.records()
+
+
+@pytest.fixture(scope="session")
+def tiny_scenes() -> dict[str, Scene]:
+    """The same as scenes that hold the reach of masks and the neurons that fire too."""
+    import tiny_help
+
+    return tiny_help.scenes()

@@ -11,6 +11,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 if TYPE_CHECKING:
     import headwise as hw
     from headwise.see.record import Record
+    from headwise.show.page.scene import Scene
 
 TEXT = "The animal didn't cross the street because it was too tired."
 MIXED = "他看了 a book 👩‍🚀 ספר كتاب"
@@ -104,6 +105,26 @@ def records() -> dict[str, Record]:
         "encoder-decoder": hw.look(encoder_decoder(), TEXT, target=TARGET),
         "mixed": hw.look(llama, MIXED),
     }
+
+
+def scenes() -> dict[str, Scene]:
+    """The same with all that a page can be told of them: the reach of masks, and the neurons that fire."""
+    import headwise as hw
+    from headwise.show.page.fires import measured_fires
+    from headwise.show.page.flow import told_reach
+    from headwise.show.page.scene import Scene
+
+    found = {}
+    for name, model, text, target in (
+        ("decoder", decoder(), TEXT, None),
+        ("encoder", encoder(), TEXT, None),
+        ("encoder-decoder", encoder_decoder(), TEXT, TARGET),
+        ("mixed", decoder(), MIXED, None),
+    ):
+        record = hw.look(model, text, target=target)
+        fires = measured_fires(model, text, record, target)
+        found[name] = Scene(record, told={"reach": told_reach(record), "fires": fires})
+    return found
 
 
 def _loaded(module: torch.nn.Module, whole: bool = True) -> hw.Model:

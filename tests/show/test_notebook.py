@@ -53,7 +53,7 @@ def test_a_run_notebook_holds_the_index_and_all_cells(
 ) -> None:
     assert book.cells[2].outputs[0]["text"].strip() == "['1.2'] 1.2 map"
     saved = notebook_help.saved_widget(book, 1)
-    scene = Scene(tiny_records["decoder"])
+    scene = Scene(tiny_records["decoder"], told={"reach": {}})
     assert saved["state"]["index"]["scenes"][0] == json.loads(json.dumps(scene.index))
     assert set(saved["state"]["places"]) == {f"0/{key}" for key in scene.keys}
     assert [one["path"] for one in saved["buffers"]] == [["chunks"]]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from headwise.see.record import Record
+    from headwise.show.page.scene import Scene
 
 PLACES = [
     ("decoder", "light", "tokens"),
@@ -29,13 +30,13 @@ PLACES = [
 def test_nothing_serious_in_any_tab(
     browser: Browser,
     page_file: Callable[..., Path],
-    tiny_records: dict[str, Record],
+    tiny_scenes: dict[str, Scene],
     shot: Callable[..., Path],
     name: str,
     scheme: str,
     unit: str,
 ) -> None:
-    path = page_file(tiny_records[name])
+    path = page_file(tiny_scenes[name])
     with open_page(browser, path, f"unit={unit}&query=2", color_scheme=scheme) as page:
         page.wait_for_selector("[data-head]")
         tabs = page.get_by_role("tab")

@@ -1,14 +1,12 @@
-"""What a notebook's viewer is given at once, what it asks for later, and the names of its state."""
+"""What a notebook's viewer is given at once, what it asks for later, and what its state may be."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from headwise.names import ConfigError, HeadError, HeadId
+from headwise.show.page.bundle import state_names
 from headwise.show.page.scene import Scene
 
 __all__ = ["AT_ONCE", "answer", "chunks_of", "index_of", "known"]
@@ -87,7 +85,7 @@ def known(state: Mapping[str, Any], scenes: Sequence[Scene]) -> dict[str, Any]:
         ConfigError: a name that a view does not have.
         HeadError: a head that none of the models has.
     """
-    names = _names()
+    names = state_names()
     wrong = [name for name in state if name not in names]
     if wrong:
         raise ConfigError(f"a view has no {wrong[0]!r}; it has {', '.join(names)}")
@@ -95,11 +93,3 @@ def known(state: Mapping[str, Any], scenes: Sequence[Scene]) -> dict[str, Any]:
     if head and not any(head in scene.keys for scene in scenes):
         raise HeadError(f"there is no head {head} in this view; give one like {scenes[0].keys[0]}")
     return dict(state)
-
-
-@cache
-def _names() -> tuple[str, ...]:
-    """The names of a view's state, which are written in `state.js` alone."""
-    text = (files("headwise.show") / "web" / "viewer" / "state.js").read_text(encoding="utf-8")
-    block = text.split("START = {", 1)[1].split("};", 1)[0]
-    return tuple(re.findall(r"^\s*(\w+):", block, re.MULTILINE))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 from headwise.see.record import Record
 from headwise.show.notebook.data import AT_ONCE, known
 from headwise.show.notebook.still import Still
+from headwise.show.page.flow import told_reach
 from headwise.show.page.saving import scenes_of
 from headwise.show.page.tables import Table
 
@@ -42,7 +44,8 @@ def view(
         HeadError: a start at a head that none of the models has.
     """
     given = [records] if isinstance(records, Record) else list(records)
-    scenes = scenes_of(given, tables=tables, budget=AT_ONCE * 4 / 3)  # as base64
+    told = [{"reach": partial(told_reach, record)} for record in given]
+    scenes = scenes_of(given, tables=tables, told=told, budget=AT_ONCE * 4 / 3)  # as base64
     begin = known(start or {}, scenes)
     if find_spec("anywidget") is None:
         return Still(scenes, begin, height)
