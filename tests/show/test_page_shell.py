@@ -72,7 +72,7 @@ def test_the_heading_says_what_this_is(
         assert f"{len(first.heads())} heads in 3 layers" in facts
         assert "recomputed head outputs within" in facts
         assert page.locator(".hw-note").is_hidden()
-        page.get_by_label("What is shown").select_option("1")
+        page.get_by_label("Text and model").select_option("1")
         drawn(page)
         assert page.locator(".hw-note").text_content() == "0.1 set to zero"
         assert page.locator("[data-head]").count() == 8
@@ -142,7 +142,7 @@ def test_back_leads_through_scenes_not_through_moves(browser: Browser, path: Pat
             until = page.evaluate("document.querySelector('[aria-current]').dataset.head")
         until_asked(page, "head", str(until))
         assert page.evaluate("history.length") == before
-        page.get_by_label("What is shown").select_option("1")
+        page.get_by_label("Text and model").select_option("1")
         until_asked(page, "scene", "1")
         assert page.evaluate("history.length") == before + 1
         page.evaluate("history.back()")
@@ -276,5 +276,9 @@ def test_a_narrow_place_in_a_wide_window_has_the_narrow_layout(
 
 
 def test_without_a_script_there_is_a_line(browser: Browser, path: Path) -> None:
-    with open_page(browser, path, java_script_enabled=False) as page:
-        assert "script" in page.locator("noscript").inner_text()
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    said = page.locator("noscript").inner_text()
+    context.close()
+    assert "script" in said
