@@ -47,7 +47,7 @@ def until_asked(page: Page, name: str, value: str) -> None:
 
 
 def two_viewers(scene: Scene, path: Path, width: int = 480) -> Path:
-    """A page that is not the viewer's own, as a notebook is: two narrow viewers of one scene, and a field of its own."""
+    """A page that is not the viewer's own, as a notebook: two narrow viewers of one scene, and a field."""
     data = "".join(
         part for part in document([scene]) if part.startswith('<script type="application')
     )

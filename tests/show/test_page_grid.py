@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 CELL = ".hw-grid [data-head]"
 COLOURS = f"""() => Object.fromEntries([...document.querySelectorAll('{CELL}')].map((cell) =>
   [cell.dataset.head, getComputedStyle(cell).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)]))"""
-LEFTS = """(layer) => [...document.querySelectorAll(`[data-head^="${layer}."]`)].map((cell) => cell.getBoundingClientRect().left)"""
+LEFTS = """(layer) => [...document.querySelectorAll(`[data-head^="${layer}."]`)]
+  .map((cell) => cell.getBoundingClientRect().left)"""
 
 
 def colouring(record: Record, name: str) -> dict[str, Any]:
@@ -105,7 +107,7 @@ def test_heads_that_share_keys_stand_together(
         with open_page(browser, page_file(tiny_records[name])) as page:
             drawn(page)
             lefts = page.evaluate(LEFTS, "1")
-        steps[name] = [b - a for a, b in zip(lefts, lefts[1:], strict=False)]
+        steps[name] = [b - a for a, b in itertools.pairwise(lefts)]
     assert steps["decoder"][1] > steps["decoder"][0] == steps["decoder"][2]  # 4 heads, 2 groups
     assert len(set(steps["encoder"])) == 1
 
@@ -193,7 +195,8 @@ def test_a_move_touches_only_the_cells_it_leaves_and_reaches(
     browser: Browser, page_file: Callable[..., Path], tiny_records: dict[str, Record]
 ) -> None:
     watch = """() => { window.touched = new Set();
-      new MutationObserver((all) => all.forEach((one) => touched.add(one.target.dataset?.head ?? one.target.className)))
+      const name = ({ target }) => target.dataset?.head ?? target.className;
+      new MutationObserver((all) => all.forEach((one) => touched.add(name(one))))
         .observe(document.querySelector('.hw-tables'), { subtree: true, childList: true, attributes: true }); }"""
     with open_page(browser, page_file(tiny_records["decoder"]), "head=0.0") as page:
         drawn(page)

@@ -5,7 +5,7 @@ import { el, plural, short } from "./dom.js";
 const LONGEST = 160; // characters of the text that the heading has
 
 export function headerPanel(app) {
-  const pick = el("select", { class: "hw-scenes", "aria-label": "What is shown", onchange: () => app.store.set({ scene: Number(pick.value) }) });
+  const pick = el("select", { class: "hw-scenes", "aria-label": "Text and model", onchange: () => app.store.set({ scene: Number(pick.value) }) });
   const text = el(app.address ? "h1" : "h2", { class: "hw-text", dir: "auto" });
   const facts = el("p", { class: "hw-facts" }), note = el("p", { class: "hw-note", hidden: true });
   const element = el("div", { class: "hw-title" }, el("div", { class: "hw-heading" }, pick, text), facts, note);

@@ -10,6 +10,7 @@ import { noticeOf, guarded } from "./notice.js";
 import { headerPanel } from "./header.js";
 import { barPanel } from "./bar.js";
 import { searchPanel } from "./search.js";
+import { captionPanel } from "./caption.js";
 import { helpDialog } from "./help.js";
 import { hearKeys, keysOf, viewerKeys } from "./keys.js";
 import { tabsOf } from "./tabs.js";
@@ -69,25 +70,26 @@ function partsOf(app, start) {
   parts.search = searchPanel(app, () => tabs.panels.filter((panel) => tabs.names().includes(panel.name)));
   parts.help = helpDialog(app, () => [["Keys", parts.keys], ...[...aside, tabs.shown()].map((panel) => [panel?.title, keysOf(panel)])]);
   parts.header = headerPanel(app);
+  parts.caption = captionPanel(app);
   parts.bar = barPanel(app, { theme: parts.theme, help: parts.help.open, start });
   parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openDrop(app.root, "export"), notice: app.notice });
   return parts;
 }
 
-function layout(app, { tabs, aside, search, help, header, bar }) {
+function layout(app, { tabs, aside, search, help, header, bar, caption }) {
   const at = (place) => aside.filter((panel) => (PLACES[panel.name] ?? "right") === place).map((panel) => panel.element);
   bar.ends.prepend(...aside.filter((panel) => PLACES[panel.name] === "bar").map(dropped));
   const right = at("right");
   return [el("div", { class: "hw-frame" },
     el("div", { class: "hw-top" }, header.element, search.element), bar.element, app.notice.element, at("top"),
     el("div", { class: `hw-body${right.length ? " hw-three" : ""}` }, el("div", { class: "hw-left" }, at("left")), tabs.element,
-      right.length ? el("div", { class: "hw-right" }, right) : null),
+      right.length ? el("div", { class: "hw-right" }, right) : null), caption.element,
     el("p", { class: "hw-said", role: "status", "aria-live": "polite" }), help.element)];
 }
 
 /** Let all parts hear of changes; returns what ends that. */
 function connect(app, parts, start) {
-  const { store } = app, { tabs, aside, header, bar } = parts;
+  const { store } = app, { tabs, aside, header, bar, caption } = parts;
   const correct = () => {
     const [patch, line] = corrected(app, store.get(), tabs.names());
     if (line) app.notice.show(line);
@@ -97,7 +99,7 @@ function connect(app, parts, start) {
   correct();
   parts.show = (state, changed) => {
     const some = app.scenes.length > 0; // a server has none before the first text
-    for (const panel of some ? [header, bar, ...aside] : aside.filter((panel) => panel.alone)) guarded(panel, app.notice, state, changed);
+    for (const panel of some ? [header, bar, caption, ...aside] : aside.filter((panel) => panel.alone)) guarded(panel, app.notice, state, changed);
     if (some) tabs.update(state, changed);
     app.root.classList.toggle("hw-empty", !some);
   };
