@@ -1,9 +1,9 @@
 // A map of one head with its labels, small enough to stand beside others.
 
 import { font } from "./paint.js";
+import { cutTo, upright } from "./map_layout.js";
 import { drawCells } from "./paint_cells.js";
 
-const UPRIGHT = /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}…]+$/u;
 const SMALL_LABEL = 11, SMALL_STEP = 12.5, SMALL_MOST = 84, SMALL_LEGEND = 8;
 
 /** Where the parts of a map of rows x columns lie in a width: {left, top, wide, high, width, height}. */
@@ -32,10 +32,10 @@ export function drawSmallMap(pen, cells, rows, columns, layout, { x = 0, y = 0, 
   pen.textBaseline = "middle";
   if (left > 8) {
     pen.textAlign = "right";
-    smallLabels(rows, high, (label, middle) => pen.fillText(smallFitted(pen, label), x + left - 4, y + top + middle));
+    smallLabels(rows, high, (label, middle) => pen.fillText(cutTo(label, SMALL_MOST), x + left - 4, y + top + middle));
   }
   if (top > 8) {
-    smallLabels(columns, wide, (label, middle) => standing(pen, smallFitted(pen, label), x + left + middle, y + top - 4));
+    smallLabels(columns, wide, (label, middle) => standing(pen, cutTo(label, SMALL_MOST), x + left + middle, y + top - 4));
   }
   pen.textAlign = "left";
   return dots;
@@ -43,7 +43,7 @@ export function drawSmallMap(pen, cells, rows, columns, layout, { x = 0, y = 0, 
 
 /** A label above its column: turned, but Chinese, Japanese and Korean letters one over the other. */
 function standing(pen, label, x, bottom) {
-  if (UPRIGHT.test(label)) {
+  if (upright(label)) {
     pen.textAlign = "center";
     const letters = [...label];
     return letters.forEach((letter, i) => pen.fillText(letter, x, bottom - (letters.length - i - 0.5) * SMALL_LABEL));
@@ -60,13 +60,6 @@ function standing(pen, label, x, bottom) {
 function smallLabels(units, length, draw) {
   const step = length / Math.max(1, units.length), every = Math.max(1, Math.ceil(SMALL_STEP / step));
   for (let i = 0; i < units.length; i += every) draw(smallLabel(units[i].label), (i + 0.5) * step);
-}
-
-function smallFitted(pen, label) {
-  if (pen.measureText(label).width <= SMALL_MOST) return label;
-  const letters = [...label];
-  while (letters.length > 1 && pen.measureText(`${letters.join("")}…`).width > SMALL_MOST) letters.pop();
-  return `${letters.join("")}…`;
 }
 
 /** The cell under a point of a map, [query, key]; null beside it. */
