@@ -1,4 +1,4 @@
-"""The map in a browser says and draws what the record holds: weights, what may not be seen or is set apart, zoomed."""
+"""The map in a browser says and draws what the record holds: weights, what is not seen or set apart, zoomed."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def test_each_cell_reads_as_the_record_has_it(
             text = hover(page, q, k, view)
             assert near(text, weights[q, k]), (text, weights[q, k])
             rank = int((weights[q] > weights[q, k] + 1e-4).sum()) + 1
-            assert re.search(rf"\b{rank}(st|nd|rd|th) of its row", text), (text, rank)
+            assert weights[q, k] < 0.003 or re.search(rf"\b{rank}(st|nd|rd|th) of its row", text), (
+                text,
+                rank,
+            )
         assert "may not be seen" in hover(page, 2, 9, view)
         shot(page, "map")
         strongest = np.unravel_index(weights.argmax(), weights.shape)

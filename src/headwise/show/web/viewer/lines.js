@@ -6,7 +6,7 @@ import { factsOf, headWords } from "./facts.js";
 import { watchLook } from "./look.js";
 import { apartLines, apartOf } from "./map_says.js";
 import { headOfScope, layersOf } from "./units.js";
-import { LINE_STEP, lineColour, linesFigure, tokenUnder } from "./lines_draw.js";
+import { LINE_STEP, lineColour, linesFigure, outsideOf, tokenUnder } from "./lines_draw.js";
 import { askedOf } from "./tokens_read.js";
 
 const TALLEST = 30; // tokens in view at once
@@ -74,6 +74,7 @@ export function linesPanel(app) {
     spacer.style.height = `${figure.height + (most - Math.min(most, TALLEST)) * LINE_STEP}px`;
     figure.draw(penOn(canvas, figure.width, figure.height, colours), colours);
     canvas.setAttribute("aria-label", `${drawn.title}${askedSaid(drawn)}`);
+    canvas.dataset.outside = outsideAsked(drawn);
     canvas.dataset.shows = loaded.names.join(" ");
     says.textContent = drawn.apart.join(" · ") || "\u00a0";
     each.hidden = state.scope !== "layer";
@@ -149,4 +150,11 @@ function askedSaid({ asked, sets, rows, columns }) {
   const { cells } = sets[0], queries = asked.on === "queries";
   const links = (queries ? cells.row(asked.at, 3) : cells.column(asked.at, 3)).map(([at, weight]) => `${(queries ? columns : rows)[at].label} ${share(weight)}`);
   return queries ? `: ${rows[asked.at].label} looks most at ${links.join(", ")}` : `: ${columns[asked.at].label} is looked at most by ${links.join(", ")}`;
+}
+
+/** Of a token that is asked about, what it gives to (or gets from) tokens above and below the view: "above,below". */
+function outsideAsked({ asked, sets, part }) {
+  if (!asked || !sets.length) return "";
+  const at = asked.at - (asked.on === "queries" ? part[0] : part[2]);
+  return (outsideOf(sets[0].cells, part)[asked.on][at] ?? []).map((mass) => mass.toFixed(3)).join();
 }

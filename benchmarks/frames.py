@@ -1,0 +1,168 @@
+"""What the page's map costs in a browser: 60 moves from head to head, and 60 of a zoomed view, in headless Chromium.
+
+    headwise look --html page.html TEXT
+    python benchmarks/frames.py page.html [more.html ...] [--moves 60]
+
+A move is a press of an arrow. Its work is what scripts take between the press and the frame that shows the new picture
+(the handler of the key, decoding, drawing); the thread's time counts style, layout and painting too, as Chromium's own
+TaskDuration has it, on average; frames are 16.7 ms apart where none is late. Chromium draws in software. The first
+picture counts from the start of the navigation, of a file that no cache holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from harness import machine, save
+
+FRAME, FIRST = 16.0, 2000.0  # ms: the bars of a move's work (median), and of the first picture
+ABOUT = (
+    "# Frames of the page\n\n"
+    "Milliseconds in headless Chromium that draws in software, 1280 x 900. Work is what scripts take from the press of an "
+    f"arrow to the picture (bar: median <= {FRAME:g}); first picture from the start of the navigation (bar <= {FIRST:g})."
+)
+WATCH = """
+window.work = 0;
+const timed = (run) => function (...given) {
+  const start = performance.now();
+  try { return run.apply(this, given); } finally { window.work += performance.now() - start; }
+};
+const frame = window.requestAnimationFrame.bind(window);
+window.plainFrame = frame;
+window.requestAnimationFrame = (run) => frame(timed(run));
+new MutationObserver((_, watching) => {
+  if (!document.querySelector(".hw-map canvas[data-shows]")) return;
+  frame(() => frame(() => (window.first ??= performance.now())));
+  watching.disconnect();
+}).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-shows"] });
+"""
+MOVES = """async ({ moves, key, shift, on }) => {
+  const target = on ? document.querySelector(on) : document.body, canvas = document.querySelector(".hw-map canvas");
+  const next = () => new Promise((done) => window.plainFrame(done)), found = { work: [], apart: [], frames: [], until: [] };
+  let drawn = 0;
+  new MutationObserver(() => drawn++).observe(canvas, { attributes: true, attributeFilter: ["data-shows"] });
+  let last = await next();
+  for (let move = 0; move < moves; move++) {
+    const before = drawn, start = performance.now();
+    window.work = 0;
+    target.dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey: shift, bubbles: true, composed: true, cancelable: true }));
+    window.work += performance.now() - start;
+    let frames = 0;
+    do {
+      const now = await next();
+      found.apart.push(now - last);
+      last = now;
+      frames++;
+      await null;
+    } while (drawn === before && frames < 60);
+    found.work.push(window.work);
+    found.frames.push(frames);
+    found.until.push(performance.now() - start);
+  }
+  return found;
+}"""
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Moves of one kind on one page, in milliseconds."""
+
+    page: str
+    tokens: int
+    move: str
+    moves: int
+    work: float
+    work_95: float
+    thread: float
+    apart: float
+    apart_95: float
+    until: float
+    until_95: float
+    first: float
+
+
+def of(values: Sequence[float], part: float) -> float:
+    """The value below which a part of them lies."""
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))]
+
+
+def measured(browser: Browser, path: Path, moves: int, hash: str, move: dict[str, Any]) -> Frames:
+    """One fresh page, so many moves."""
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.add_init_script(WATCH)
+    page.goto(f"{path.resolve().as_uri()}#{hash}")
+    page.wait_for_function("window.first > 0", timeout=60000)
+    first, tokens = page.evaluate("window.first"), _tokens(page)
+    page.wait_for_timeout(1000)
+    session = context.new_cdp_session(page)
+    session.send("Performance.enable")
+    before = _thread(session)
+    found = page.evaluate(MOVES, {"moves": moves, **move})
+    spent = 1000 * (_thread(session) - before) / moves
+    context.close()
+    work, apart, until = found["work"], found["apart"], found["until"]
+    return Frames(
+        *(path.name, tokens, move["says"], moves, median(work), of(work, 0.95), spent),
+        *(median(apart), of(apart, 0.95), median(until), of(until, 0.95), first),
+    )
+
+
+def _tokens(page: Page) -> int:
+    text = page.locator("#index").text_content()
+    return len(json.loads(text or "{}")["scenes"][0]["sides"][0]["tokens"])
+
+
+def _thread(session: Any) -> float:
+    return {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}[
+        "TaskDuration"
+    ]
+
+
+def table(rows: Sequence[Frames]) -> list[str]:
+    """The rows as Markdown lines."""
+    lines = ["| tokens | 60 moves | work: median | 95 % | thread: mean | frames apart: median | 95 % | press to picture | 95 % | first picture |"]  # fmt: skip
+    lines.append("|---|---|---|---|---|---|---|---|---|---|")
+    for r in rows:
+        met, soon = (
+            ("met" if r.work <= FRAME else "missed"),
+            ("met" if r.first <= FIRST else "missed"),
+        )
+        lines.append(
+            f"| {r.tokens:,} | {r.move} | {r.work:.1f} {met} | {r.work_95:.1f} | {r.thread:.1f} | {r.apart:.1f} | {r.apart_95:.1f} "
+            f"| {r.until:.1f} | {r.until_95:.1f} | {r.first:.0f} {soon} |"
+        )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("pages", nargs="+", type=Path)
+    parser.add_argument("--moves", type=int, default=60)
+    options = parser.parse_args()
+    heads = {"key": "ArrowRight", "shift": False, "on": None, "says": "head to head"}
+    view = {"key": "ArrowDown", "shift": True, "on": ".hw-map canvas", "says": "down a zoomed view"}
+    rows = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        for path in options.pages:
+            rows.append(measured(browser, path, options.moves, "", heads))
+            zoom = "zoom=0,60,0,60"
+            rows.append(measured(browser, path, options.moves, zoom, view))
+        browser.close()
+    save("frames", ABOUT, [asdict(row) for row in rows], table(rows), machine(threads=1))
+
+
+if __name__ == "__main__":
+    main()
