@@ -141,6 +141,8 @@ class Given:
     def see(self, q: Tensor, k: Tensor) -> Tensor:
         rows, columns = self.allowed.shape[-2:]
         q = q - self.start
+        if q.shape == (rows, 1) and k.shape == (1, columns) and _counted(q) and _counted(k):
+            return self.allowed.to(k.device)
         inside = (q >= 0) & (q < rows) & (k >= 0) & (k < columns)
         return (
             self.allowed.to(k.device)[:, :, q.clamp(0, rows - 1), k.clamp(0, columns - 1)] & inside
@@ -276,3 +278,8 @@ def least(a: int | None, b: int | None) -> int | None:
 def most(a: int | None, b: int | None) -> int | None:
     """The larger reach; None = unbounded."""
     return None if a is None or b is None else max(a, b)
+
+
+def _counted(x: Tensor) -> bool:
+    """Whether it counts from 0 on."""
+    return torch.equal(x.flatten(), torch.arange(x.numel(), device=x.device, dtype=x.dtype))

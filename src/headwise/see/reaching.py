@@ -11,7 +11,7 @@ from headwise.core.masks import Mask
 from headwise.core.reach import Reach
 from headwise.see.record import LayerRecord, Record
 
-__all__ = ["reach_of", "seen_in"]
+__all__ = ["one_mask", "reach_of", "seen_in"]
 
 
 def reach_of(record: Record) -> Reach:
@@ -43,7 +43,13 @@ def seen_in(layer: LayerRecord) -> Bool[Tensor, "head query key"]:
     if allowed is None:
         return torch.ones(1, queries, keys, dtype=torch.bool)
     found = allowed[0].cpu()
-    return found[:1] if bool((found == found[:1]).all()) else found
+    return found[:1] if len(found) == 1 or bool((found == found[:1]).all()) else found
+
+
+def one_mask(layer: LayerRecord) -> bool:
+    """Whether all heads of a layer have the same mask by its shape alone."""
+    first = layer.scores.allowed(0, 1)
+    return first is None or first.shape[1] == 1
 
 
 def _masks(layers: list[LayerRecord]) -> list[Mask]:
@@ -54,9 +60,13 @@ def _masks(layers: list[LayerRecord]) -> list[Mask]:
     for layer in layers:
         own = id(layer.scores.mask)
         if own not in known:
-            known[own] = _one_of(made, seen_in(layer).any(0))
+            known[own] = _one_of(made, _of_any(seen_in(layer)))
         found.append(known[own])
     return found
+
+
+def _of_any(seen: Tensor) -> Tensor:
+    return seen[0] if len(seen) == 1 else seen.any(0)
 
 
 def _one_of(made: list[tuple[Tensor, Mask]], seen: Tensor) -> Mask:

@@ -47,7 +47,8 @@ from headwise.names import TextError
 @click.option(
     "--ffn",
     is_flag=True,
-    help="Instead of heads: the neurons that fire at each token (or --word, or in --layer), and what they add.",
+    help="Instead of heads: the neurons that fire at each token (or --word, or in --layer), and what they add. "
+    "With --html: beside the heads, in the page, with what each block adds.",
 )
 @click.option(
     "--words",
@@ -116,7 +117,7 @@ def look(
     headwise look "..." --ffn --word it
     headwise look --file story.txt --model gpt2 --json -
     """
-    if ffn:
+    if ffn and of_page["html"] is None:
         _check_ffn(heads, by_words, norms, renormalise, top, png, svg)
     if renormalise and word is None:
         raise click.UsageError("--renormalise goes with --word")
@@ -131,7 +132,7 @@ def look(
     from headwise.cli.look.neurons import show_fires
     from headwise.cli.look.running import View, show
 
-    (show_fires if ffn else show)(
+    (show_fires if ffn and page is None else show)(
         View(
             text=given,
             model=model,

@@ -16,6 +16,8 @@ from headwise.see.looking import look
 from headwise.see.record import Record
 from headwise.see.wording import Place
 from headwise.show.page.document import save_document
+from headwise.show.page.fires import told_fires
+from headwise.show.page.flow import told_flow
 from headwise.show.page.saving import checked_start, scenes_of
 from headwise.show.page.scene import Scene
 from headwise.show.page.tables import Table
@@ -35,6 +37,8 @@ class PageRequest:
         models: other models that read the text.
         without: heads at zero, a scene for each.
         tables: what the grid is coloured by.
+        flow: whether what flows is measured.
+        ffn: whether neurons, and what blocks add, are told.
         target: what a decoder reads.
         device: where the models run.
         dtype: how precisely.
@@ -45,6 +49,8 @@ class PageRequest:
     models: tuple[str, ...]
     without: tuple[str, ...]
     tables: tuple[Table, ...]
+    flow: bool
+    ffn: bool
     target: str | None
     device: str | None
     dtype: str | None
@@ -90,7 +96,7 @@ def write_page(
         HeadError: heads of --without that are not there.
     """
     shown = [
-        _Shown(record, "", _told(model, record)),
+        _Shown(record, "", _told(request, model, record, tick)),
         *_others(request, model, record.text, tick),
     ]
     scenes = scenes_of(
@@ -104,12 +110,14 @@ def write_page(
     console.print(_wrote(request.path, scenes), markup=False)
 
 
-def _told(model: Model, record: Record) -> dict[str, Any]:
-    """What else the panels of the page show, by the names of its chunks: values, or functions that make them.
-
-    A function is called when the file is written, and no longer without the heads that --without names.
-    """
-    return {}
+def _told(request: PageRequest, model: Model, record: Record, tick: Tick) -> dict[str, Any]:
+    """What else the panels of the page show, by the names of its chunks, measured while heads are at zero."""
+    found: dict[str, Any] = {}
+    if request.flow:
+        found["flow"] = told_flow(model, record, progress=tick)
+    if request.ffn:
+        found["fires"] = told_fires(model, record, progress=tick)
+    return found
 
 
 def _others(request: PageRequest, model: Model, text: str, tick: Tick) -> Iterator[_Shown]:
@@ -118,14 +126,14 @@ def _others(request: PageRequest, model: Model, text: str, tick: Tick) -> Iterat
     for heads in request.without:
         with ablate(model, heads):
             found = look(model, text, target=target, progress=tick)
-            yield _Shown(found, f"without {heads}", _told(model, found))
+            yield _Shown(found, f"without {heads}", _told(request, model, found, tick))
     for other in request.beside:
         found = look(model, other, target=target, progress=tick)
-        yield _Shown(found, "", _told(model, found))
+        yield _Shown(found, "", _told(request, model, found, tick))
     for name in request.models:
         another = load(name, request.device, request.dtype)
         found = look(another, text, target=target, progress=tick)
-        yield _Shown(found, "", _told(another, found))
+        yield _Shown(found, "", _told(request, another, found, tick))
 
 
 def _start(record: Record, opening: Opening) -> dict[str, Any]:

@@ -20,6 +20,7 @@ _ONLY = {
     "beside_models": "--beside-model",
     "without": "--without",
     "with_": "--with",
+    "flow": "--flow",
 }
 
 
@@ -52,6 +53,11 @@ def page_options(command: F) -> F:
                 help="In the page: the same text with these heads at zero, for instance 18.6,17.*; repeatable.",
             ),
             click.option(
+                "--flow",
+                is_flag=True,
+                help="In the page: measure which tokens really move which, layer by layer, beside the masks.",
+            ),
+            click.option(
                 "--with",
                 "with_",
                 multiple=True,
@@ -75,7 +81,7 @@ def page_asked(
     """What page is asked for; what is known to fail is refused before a model is loaded.
 
     Raises:
-        UsageError: an option of the page without --html, or --html with --ffn.
+        UsageError: an option of the page without --html.
         OutputError: a path at which no page can be written.
         ModelError: a file of --with that is no table of heads.
     """
@@ -85,8 +91,6 @@ def page_asked(
             if given[name]:
                 raise click.UsageError(f"{option} goes with --html")
         return None
-    if ffn:
-        raise click.UsageError("--html shows heads and neurons together; leave --ffn out")
     from headwise.show.page.saving import check_page
 
     check_page(html)
@@ -99,6 +103,8 @@ def page_asked(
         models=given["beside_models"],
         without=given["without"],
         tables=tuple(load_table(path) for path in given["with_"]),
+        flow=given["flow"],
+        ffn=ffn,
         target=target,
         device=device,
         dtype=dtype,

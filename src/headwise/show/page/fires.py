@@ -13,19 +13,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwise.hub.load import Model
-from headwise.names import ModelError
+from headwise.names import HeadError, ModelError
 from headwise.see.neurons.firing import Fire, Fires, fires
 from headwise.see.record import Record, Side
 from headwise.see.residual import contributions
+from headwise.show.page.measuring import inputs_of, side_number
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["measured_fires", "told_fires"]
+__all__ = ["fires_chunk", "told_fires"]
 
 _TOP = 8
 """So many neurons are told at each token."""
@@ -38,31 +39,38 @@ _SAYS = (
 _TITLES = {"encoder": "Encoder", "decoder": "Decoder"}
 
 
-def measured_fires(
-    model: Model, text: str | Mapping[str, Any], record: Record, target: str | None = None
+def told_fires(
+    model: Model, record: Record, *, progress: Callable[[int, int], None] | None = None
 ) -> dict[str, Any]:
-    """Measure and tell the chunk "fires" of a record of the same text.
+    """Measure the chunk "fires" of a record.
+
+    Args:
+        model: that made it.
+        record: of one text.
+        progress: called as progress(passes done, passes in all).
 
     Raises:
-        ModelError: neither the model's blocks nor its neurons can be told.
+        ModelError: a record of something else than token ids; or neither the model's blocks nor its neurons can be
+            told.
     """
-    why = ""
+    inputs, tick = inputs_of(record), progress or (lambda done, total: None)
+    streams = [one for one in dict.fromkeys(id.stream for id in record.layers) if one != "cross"]
+    found, added, why = None, [], ""
     try:
-        found = fires(model, text, target=target, top=_TOP)
+        found = fires(model, inputs, top=_TOP)
     except ModelError as error:
-        found, why = None, str(error)
-    streams = {id.stream for id in record.layers} - {"cross"}
-    added = []
-    for stream in sorted(streams, key=["", "encoder", "decoder"].index):
+        why = str(error)
+    for done, stream in enumerate(streams, 1):
+        tick(done, len(streams) + 1)
         try:
-            added.append(contributions(model, text, target=target, stream=stream))
-        except ModelError:
+            added.append(contributions(model, inputs, stream=stream))
+        except (ModelError, HeadError):
             if found is None:
                 raise
-    return told_fires(record, found, added, why)
+    return fires_chunk(record, found, added, why)
 
 
-def told_fires(
+def fires_chunk(
     record: Record, found: Fires | None, added: Sequence[xr.Dataset], why: str = ""
 ) -> dict[str, Any]:
     """The chunk "fires" of a record.
@@ -76,19 +84,25 @@ def told_fires(
     return {
         "says": _SAYS,
         "streams": [_stream(record, one) for one in added],
-        "neurons": [] if found is None else [_neurons(found, side) for side in record.sides],
+        "neurons": [] if found is None else _all_neurons(found, record),
         "fires": why if found is None else found.networks.known,
     }
 
 
+def _all_neurons(found: Fires, record: Record) -> list[list[Any]]:
+    """The neurons at each token of each text of the record."""
+    streams = {side_number(record, id.stream): id.stream for id in record.layers if id.stream != "cross"}
+    sides = {id.stream: layer.side for id, layer in found.layers.items()}
+    every = [sides.get(streams.get(i, "cross")) for i in range(len(record.sides))]
+    return [[] if side is None else _neurons(found, side) for side in every]
+
+
 def _stream(record: Record, added: xr.Dataset) -> dict[str, Any]:
     name = str(added.attrs["stream"])
-    layer = next(layer for id, layer in record.layers.items() if id.stream == name)
-    side = next(i for i, one in enumerate(record.sides) if one.tokens == layer.queries.tokens)
     told: dict[str, Any] = {
         "name": name,
         "title": _TITLES.get(name, name),
-        "side": side,
+        "side": side_number(record, name),
         "layers": [str(x) for x in added.layer.values],
         "normed": "before the norm" in added.attrs["says"],
         "says": added.attrs["says"],
@@ -100,9 +114,7 @@ def _stream(record: Record, added: xr.Dataset) -> dict[str, Any]:
 
 
 def _neurons(found: Fires, side: Side) -> list[list[Any]]:
-    """The neurons at each token of a text, none where no network reads it."""
-    if all(layer.side.tokens != side.tokens for layer in found.layers.values()):
-        return []
+    """The neurons at each token of a text."""
     return [
         [_told(found, fire) for fire in found.at(t, top=_TOP, side=side)]
         for t in range(len(side.tokens))

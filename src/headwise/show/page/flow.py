@@ -11,7 +11,7 @@
 
 where rows are runs [value, how often, ...]; of `first` a value is after how many layers, 0 itself, -1 never.
 
-"flow" is a list of what `Flow.as_dict` tells, of each stream measured, and
+"flow" is {flows: [...]}: what `Flow.as_dict` tells of each stream measured, and
 
     side, source            numbers of the texts looked at and edited
     moved                   of each layer the base64 of bytes [query, key tried]: 0 = no more than rounding, else
@@ -21,20 +21,26 @@ where rows are runs [value, how often, ...]; of `first` a value is after how man
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from headwise.check.flow.flow import Flow
+from headwise.check.flow.flowing import flow
 from headwise.core.masks import Mask
-from headwise.see.reaching import reach_of, seen_in
-from headwise.see.record import LayerRecord, Record, Side
+from headwise.core.reach import Reach
+from headwise.core.recognise import recognise
+from headwise.hub.load import Model
+from headwise.see.reaching import one_mask, reach_of, seen_in
+from headwise.see.record import LayerRecord, Record
+from headwise.show.page.measuring import inputs_of, side_number
 from headwise.show.page.reach import reach_data, runs_of
 from headwise.show.reach_words import ReachWords
 
-__all__ = ["told_flow", "told_reach"]
+__all__ = ["flow_chunk", "told_flow", "told_reach"]
 
 _LONGEST = 60
 """A mask in more letters than this is not written out."""
@@ -49,9 +55,9 @@ def told_reach(record: Record) -> dict[str, Any]:
     crossed = reach.encoder is not None
     own = by_stream["decoder"] if crossed else next(iter(by_stream.values()))
     words = ReachWords(
-        _written(own),
-        _written(by_stream["cross"]) if crossed else (),
-        _written(by_stream["encoder"]) if crossed else (),
+        _written(own, reach.seen),
+        _written(by_stream["cross"], reach.across) if crossed else (),
+        _written(by_stream["encoder"], _seen_by(reach)) if crossed else (),
     )
     data = reach_data(reach, words)
     data["ids"] = {"own": [str(layer.id) for layer in own]}
@@ -61,13 +67,40 @@ def told_reach(record: Record) -> dict[str, Any]:
     return data
 
 
-def told_flow(flows: Sequence[Flow], record: Record) -> list[dict[str, Any]]:
+def _seen_by(reach: Reach) -> tuple[Tensor, ...]:
+    assert reach.encoder is not None
+    return reach.encoder.seen
+
+
+def told_flow(
+    model: Model, record: Record, *, progress: Callable[[int, int], None] | None = None
+) -> dict[str, Any]:
+    """Measure the chunk "flow" of a record, of all streams that read token ids.
+
+    Args:
+        model: that made it.
+        record: of one text.
+        progress: called as progress(edits done, edits in all), for each stream.
+
+    Raises:
+        ModelError: a record of something else than token ids, or a model whose blocks cannot be told.
+    """
+    inputs = inputs_of(record)
+    streams = dict.fromkeys(id.stream for id in record.layers)
+    return flow_chunk(
+        [flow(model, inputs, stream=one, record=record, progress=progress) for one in streams],
+        record,
+    )
+
+
+def flow_chunk(flows: Sequence[Flow], record: Record) -> dict[str, Any]:
     """The chunk "flow" of a record of the same text.
 
     Args:
         flows: of one stream or several.
         record: whose texts are shown.
     """
+<<<<<<< HEAD
     return [
         {
             **flow.as_dict(),
@@ -77,6 +110,20 @@ def told_flow(flows: Sequence[Flow], record: Record) -> list[dict[str, Any]]:
         }
         for flow in flows
     ]
+=======
+    return {"flows": [_flow(one, record) for one in flows]}
+
+
+def _flow(found: Flow, record: Record) -> dict[str, Any]:
+    edited = "encoder" if found.stream == "cross" else found.stream
+    levels = [_levels(x, floor) for x, floor in zip(found.moved, found.floor, strict=True)]
+    return {
+        **found.as_dict(),
+        "side": side_number(record, found.stream),
+        "source": side_number(record, edited),
+        "moved": levels,
+    }
+>>>>>>> b6278a4 (Keep the reach of its masks in every page, and measure what flows and fires where asked)
 
 
 def _levels(moved: np.ndarray, floor: float) -> str:
@@ -86,30 +133,40 @@ def _levels(moved: np.ndarray, floor: float) -> str:
     return base64.b64encode(found.astype(np.uint8).tobytes()).decode()
 
 
-def _number(record: Record, side: Side) -> int:
-    return next((i for i, one in enumerate(record.sides) if one.tokens == side.tokens), 0)
-
-
-def _written(layers: Sequence[LayerRecord]) -> tuple[str, ...]:
-    """The mask of each layer, as it is written."""
-    return tuple(_said(layer.scores.mask) for layer in layers)
+def _written(layers: Sequence[LayerRecord], seen: Sequence[Tensor]) -> tuple[str, ...]:
+    """The mask of each layer, as it is written; layers that see the same are told so once."""
+    said: dict[int, str] = {}
+    for layer, one in zip(layers, seen, strict=True):
+        if id(one) not in said:
+            mask = layer.scores.mask
+            if mask is not None and repr(mask).startswith("tensor("):
+                mask = recognise(one[None], one.shape[-1] - one.shape[-2])
+            said[id(one)] = _said(mask)
+    return tuple(said[id(one)] for one in seen)
 
 
 def _said(mask: Mask | None) -> str:
     """A mask as it is written, but for padding, which a record has none of."""
     text = "full" if mask is None else repr(mask).replace("()", "")
+<<<<<<< HEAD
     text = (
         " & ".join(part for part in text.split(" & ") if not part.startswith("padding(")) or "full"
     )
     return text if len(text) <= _LONGEST else "as the model gave it"
+=======
+    text = " & ".join(part for part in text.split(" & ") if not part.startswith("padding(")) or "full"
+    if text.startswith("tensor(") or len(text) > _LONGEST:
+        return "as the model gave it"
+    return text
+>>>>>>> b6278a4 (Keep the reach of its masks in every page, and measure what flows and fires where asked)
 
 
 def _by_head(record: Record) -> list[Any]:
     """The layers whose heads see different keys: for each head the number of its mask, and the masks' rows."""
     found = []
     for id, layer in record.layers.items():
-        seen = seen_in(layer)
-        if len(seen) == 1:
+        seen = None if one_mask(layer) else seen_in(layer)
+        if seen is None or len(seen) == 1:
             continue
         masks, turns = torch.unique(seen.flatten(1), dim=0, return_inverse=True)
         rows = [runs_of(mask.view(seen.shape[1:])) for mask in masks]

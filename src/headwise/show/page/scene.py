@@ -13,7 +13,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from headwise.core.scores import BLOCK_CELLS
@@ -22,6 +22,7 @@ from headwise.see.record import LayerRecord, Record, Side, distinct
 from headwise.see.summary import HeadSummary, summarise
 from headwise.show.page.cells import Kept, packed
 from headwise.show.page.colouring import number, of_record
+from headwise.show.page.flow import told_reach
 from headwise.show.page.keeping import kept_heads, mean_of
 from headwise.show.page.sight import Masks
 from headwise.show.page.tables import Table, told_table
@@ -67,6 +68,11 @@ class Scene:
         return summarise(self.record)
 
     @cached_property
+    def all_told(self) -> dict[str, Any]:
+        """All chunks of JSON by name: those given, and the reach of its masks."""
+        return {"reach": partial(told_reach, self.record), **self.told}
+
+    @cached_property
     def index(self) -> dict[str, Any]:
         """What the viewer reads first, as JSON takes it."""
         masks = Masks()
@@ -90,7 +96,7 @@ class Scene:
             "heads": {str(s.id): _head(s) for s in self.summaries},
             "colourings": [_only(one, own) for one in colourings],
             "evidence": {head: blocks for head, blocks in evidence.items() if head in own},
-            "told": list(self.told),
+            "told": list(self.all_told),
             "least": self.least,
         }
 
@@ -101,7 +107,7 @@ class Scene:
         for id, layer in self.record.layers.items():
             found += [str(id.head(head)) for head in layer.naming.heads]
             found += [f"{MEAN}{id}"] if means else []
-        return [*found, *(f"{MEAN}{name}" for name in self._stacks if means), *self.told]
+        return [*found, *(f"{MEAN}{name}" for name in self._stacks if means), *self.all_told]
 
     def chunk(self, key: str) -> bytes:
         """The bytes of a chunk, deflated.
@@ -109,8 +115,8 @@ class Scene:
         Raises:
             HeadError: there is none of this name.
         """
-        if key in self.told:
-            told = self.told[key]
+        if key in self.all_told:
+            told = self.all_told[key]
             told = told() if callable(told) else told
             return zlib.compress(json.dumps(told, allow_nan=False).encode(), 9)
         if key.startswith(MEAN):

@@ -2,12 +2,14 @@
 
 import { el, isolated } from "./dom.js";
 import { readFlow, readReach } from "./reach_data.js";
+import { measuringButton } from "./measuring.js";
 import { reachView } from "./reach_view.js";
 import { fromBase64 } from "./source.js";
 
 export function flowPanel(app) {
   const stage = el("div"), bar = el("div", { class: "hw-flow-bar" });
   const element = el("section", { class: "hw-flow", "aria-label": "Masks" }, bar, stage);
+  const measured = new Map();
   let built = "", view = null, memory = false;
 
   async function build(state, which) {
@@ -15,10 +17,11 @@ export function flowPanel(app) {
     if (built === key) return;
     built = key;
     view = null;
-    const [told, flows] = await Promise.all([app.told("reach", at), app.told("flow", at)]);
+    const [told, found] = await Promise.all([app.told("reach", at), measured.get(at) ?? app.told("flow", at)]);
     if (built !== key) return;
+    const flows = found?.flows ?? null;
     if (told === null) return stage.replaceChildren(el("p", { class: "hw-quiet" }, "This page was made without the reach of its masks."));
-    bar.replaceChildren(...choices(told, which), ...measureButton(flows));
+    bar.replaceChildren(...choices(told, which), ...measureButton(flows, at));
     view = reachView(givenFor(told, flows, which, at));
     stage.replaceChildren(view.element);
     view.draw();
@@ -62,28 +65,14 @@ export function flowPanel(app) {
   }
 
   /** Where a server can measure, and has not. */
-  function measureButton(flows) {
+  function measureButton(flows, at) {
     if (flows !== null || !app.index.live?.flow) return [];
-    const button = el("button", { type: "button", onclick: () => measure(button) }, "Measure what flows");
-    return [button];
-  }
-
-  async function measure(button) {
-    const { scene } = app.store.get();
-    button.disabled = true;
-    try {
-      const found = await app.source.ask("flow", { scene }, (done, total) => { button.textContent = `Measuring: ${done} of ${total} edits`; });
-      app.tell?.("flow", scene, found);
-      const [which] = built.split(" ").slice(1), told = await app.told("reach", scene);
-      view = reachView(givenFor(told, found, which, scene));
-      stage.replaceChildren(view.element);
-      button.remove();
-      view.draw();
-    } catch (error) {
-      button.disabled = false;
-      button.textContent = "Measure what flows";
-      app.say(error.message);
-    }
+    return [measuringButton(app, "flow", "Measure what flows", at, (found) => {
+      measured.set(at, found);
+      const [scene, which] = built.split(" ");
+      built = "";
+      if (scene === String(at)) build(app.store.get(), which);
+    })];
   }
 
   function update(state, changed) {

@@ -1,6 +1,7 @@
 // The tab of neurons: what each block adds at a token, layer by layer, and the neurons that fire there most.
 
 import { el, isolated, share, short } from "./dom.js";
+import { measuringButton } from "./measuring.js";
 import { penOn } from "./paint.js";
 import { addsFigure, addsPart, heatFigure, neuronsFigure, PARTS_SAID } from "./neurons_figures.js";
 
@@ -13,8 +14,9 @@ export function neuronsPanel(app) {
     el("section", {}, el("h3", {}, "Added at this token, by layer"), adds.scroll),
     el("section", { class: "hw-neurons-heat" }, el("h3", {}, "Every layer and token"), bar, heat.scroll),
     el("section", { class: "hw-neurons-most" }, el("h3", {}, "Neurons that fire most here"), el("div", { class: "hw-reach-scroll", tabindex: 0 }, table), why), meaning);
-  const none = el("p", { class: "hw-quiet" }, "This page was made without its neurons (headwise look --html FILE --ffn).");
+  const none = el("div", { class: "hw-quiet" }, "");
   const element = el("section", { class: "hw-neurons", "aria-label": "Neurons" }, says, found, none);
+  const measured = new Map();
   let held = { scene: null, told: null }, part = "ffn";
 
   function shownFigure(label) {
@@ -24,9 +26,14 @@ export function neuronsPanel(app) {
 
   async function load(scene) {
     held = { scene, told: null };
-    const told = await app.told("fires", scene);
+    const told = measured.get(scene) ?? await app.told("fires", scene);
     if (held.scene !== scene) return;
-    held.told = told;
+    held = { scene, told };
+    const live = told === null && app.index.live?.fires;
+    none.replaceChildren(live ? measuringButton(app, "fires", "Measure what blocks and neurons add", scene, (made) => {
+      measured.set(scene, made);
+      load(scene);
+    }) : "This page was made without its neurons: headwise look --html FILE --ffn adds them.");
     draw(app.store.get());
   }
 

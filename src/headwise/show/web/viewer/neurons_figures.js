@@ -9,7 +9,7 @@ const PART_COLOURS = { attention: "in", ffn: "out", cross: "third" };
 const THIRD = "#009e73";
 
 const partColour = (name, colours) => colours[PART_COLOURS[name]] ?? THIRD;
-const partsOf = (stream) => ["attention", "cross", "ffn"].filter((name) => stream[name]);
+const partsAdded = (stream) => ["attention", "cross", "ffn"].filter((name) => stream[name]);
 
 /** What a part adds along the stream after the block, as a share of the stream's length. */
 export function addsPart(stream, name, layer, token) {
@@ -19,7 +19,7 @@ export function addsPart(stream, name, layer, token) {
 
 /** Bars by layer: left the length that each part adds, right how much of the stream after the block it is. */
 export function addsFigure({ stream, token, labels, facts }, wide) {
-  const parts = partsOf(stream), layers = stream.layers.length, row = Math.max(8 * parts.length * 0.7, Math.min(18, Math.floor(520 / layers)));
+  const parts = partsAdded(stream), layers = stream.layers.length, row = Math.max(8 * parts.length * 0.7, Math.min(18, Math.floor(520 / layers)));
   const left = 16 + Math.max(...stream.layers.map((id) => labelWidth(id))), top = 40, half = (wide - left - 30) / 2;
   const most = Math.max(1e-9, ...parts.flatMap((name) => stream[name].map((row_) => row_[token] ?? 0)));
   const shares = parts.flatMap((name) => stream.layers.map((_, l) => addsPart(stream, name, l, token) ?? 0));

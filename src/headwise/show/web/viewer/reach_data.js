@@ -89,7 +89,7 @@ export function onwardsOf(first, k, layer, start) {
 }
 
 /** The steps of one of the shortest ways from k to q, the first first; null where there is none. */
-export function wayOf(reach, q, k, memory) {
+export function pathBetween(reach, q, k, memory) {
   const held = memory ? reach.across.first : reach.own.first, hops = [];
   let layer = held.at(q, k);
   if (layer < 0) return null;
@@ -113,7 +113,7 @@ function acrossWay(reach, layer, q, k) {
   const via = nearestSeen(reach.across.seen(layer), q, k, (e) => reach.encoder.first.at(e, k) >= 0);
   if (via < 0) return null;
   const inner = { own: reach.encoder, across: null };
-  return [...wayOf(inner, via, k, false).map((hop) => ({ ...hop, stream: "encoder" })), { layer, q, k: via, stream: "cross" }];
+  return [...pathBetween(inner, via, k, false).map((hop) => ({ ...hop, stream: "encoder" })), { layer, q, k: via, stream: "cross" }];
 }
 
 /** Of the ones that a row sees and `fits` takes, the one nearest to `to`; of two the earlier; -1 for none. */

@@ -1,6 +1,6 @@
 // The pictures of a reach: its map, the map of what was measured, the map from the encoder, and the paths.
 
-import { wayOf, contextsOf, lastToOpen } from "./reach_data.js";
+import { pathBetween, contextsOf, lastToOpen } from "./reach_data.js";
 import { reachCell, drawContexts, drawReachFrame, drawLogScale, drawReachMap, drawOpens, flowDots, reachLayout, pathColour, reachDots } from "./reach_map.js";
 import { drawPaths, pathsLayout } from "./reach_paths.js";
 
@@ -9,7 +9,7 @@ const REACH_GAP = 20;
 
 /** The figures for what is looked at now. Each has `point(x, y)`: what a place in it stands for, as state. */
 export function reachFigures(reach, flow, at, given, wide) {
-  const way = at.key === null ? null : wayOf(reach, at.query, at.key, at.memory);
+  const way = at.key === null ? null : pathBetween(reach, at.query, at.key, at.memory);
   const maps = 1 + Number(flow !== null) + Number(reach.across !== null);
   const room = maps > 1 && wide >= 640 ? Math.max(300, Math.min(REACH_BESIDE, (wide - REACH_GAP * (maps - 1)) / Math.min(maps, 2))) : Math.min(wide, 720);
   const found = [reachFigure(reach, flow, at, given, room, way)];

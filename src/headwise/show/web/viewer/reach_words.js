@@ -1,12 +1,12 @@
 // What a reach says of a position or a pair, in words.
 
 import { plural } from "./dom.js";
-import { backOf, contextsOf, onwardsOf, wayOf } from "./reach_data.js";
+import { backOf, contextsOf, onwardsOf, pathBetween } from "./reach_data.js";
 
 /** A sentence about what is pointed at. `spoken(j, memory)` names a position, at the start of a sentence or within. */
 export function reachSays(reach, { layer, query: q, key: k, memory }, spoken) {
   if (k === null) return saysOfOne(reach, layer, q, memory, spoken);
-  const from = spoken(k, memory, true), way = wayOf(reach, q, k, memory);
+  const from = spoken(k, memory, true), way = pathBetween(reach, q, k, memory);
   if (way === null) return `${from} never reaches ${spoken(q)}: no path opens in ${plural(reach.layers, "layer")}.`;
   if (!way.length) return `${spoken(q, false, true)} holds its own input from the start.`;
   const where = { self: "layer", cross: "across in layer", encoder: "encoder layer" };

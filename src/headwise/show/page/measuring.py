@@ -1,0 +1,45 @@
+"""What of a record is measured again for a page: the tokens it was made of, as its model reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from headwise.names import ModelError
+from headwise.see.record import Record, Side
+
+__all__ = ["inputs_of", "side_number"]
+
+
+def inputs_of(record: Record) -> dict[str, Any]:
+    """The ids that a record was made of, as a transformers batch of one row.
+
+    Raises:
+        ModelError: a record of something else than token ids.
+    """
+    by_stream = {id.stream: layer.queries for id, layer in record.layers.items()}
+    both = "cross" in by_stream and "encoder" in by_stream
+    source = by_stream["encoder"] if both else record.sides[0]
+    inputs = {"input_ids": _ids(source)}
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    if both:
+        inputs["decoder_input_ids"] = _ids(by_stream["decoder"])
+    return inputs
+
+
+def side_number(record: Record, stream: str) -> int:
+    """Which of the record's texts a stream is of; of "cross" the one that looks."""
+    layer = next(layer for id, layer in record.layers.items() if id.stream == stream)
+    return next(
+        i for i, side in enumerate(record.sides) if side.tokens == layer.queries.tokens
+    )
+
+
+def _ids(side: Side) -> torch.Tensor:
+    ids = [token.id for token in side.tokens]
+    if min(ids, default=-1) < 0:
+        raise ModelError(
+            "this record is of something else than token ids, so nothing can be measured with it again"
+        )
+    return torch.tensor([ids])
