@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -20,7 +21,9 @@ async def all_of(lines: AsyncIterator[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def run(test: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(test, PATIENCE))
+    """The result of a test in a loop of its own; a browser may have one in this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(asyncio.wait_for(test, PATIENCE))).result()
 
 
 def test_progress_and_result_come_in_order() -> None:

@@ -87,7 +87,7 @@ class Answers:
 
         def task(job: Job) -> dict[str, Any]:
             model = self._model(kept.name, job)
-            with ticking(model, job):
+            with ticking(model, job, passes=0):
                 return told(model, kept.scene.record, progress=job.tick)
 
         return task

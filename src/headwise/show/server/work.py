@@ -177,14 +177,22 @@ async def _in_spite(done: asyncio.Event) -> None:
 
 @contextmanager
 def ticking(model: Model, job: Job, passes: int = 1) -> Iterator[None]:
-    """Within the `with` every attention layer of the model ticks when it begins; the passes are counted as one."""
+    """Within the `with` every attention layer of the model ticks when it begins.
+
+    Args:
+        model: that runs.
+        job: that ticks.
+        passes: of the model, counted as one; 0 = the job may end there, and something else counts.
+    """
     modules = [layer.module for layer in model.anatomy.layers]
     total, done = len(modules) * passes, 0
 
     def tick(module: nn.Module, inputs: object) -> None:
         nonlocal done
+        if not passes:
+            return job.check()
         done = min(done + 1, total)
-        job.tick(done, total)
+        return job.tick(done, total)
 
     handles = [module.register_forward_pre_hook(tick) for module in modules]
     try:

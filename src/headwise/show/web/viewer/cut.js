@@ -2,7 +2,7 @@
 
 import { el, plural } from "./dom.js";
 import { makePast } from "./plan.js";
-import { askedOf, asLine, lookedAt } from "./live.js";
+import { modelAsked, asLine, lookedAt } from "./live.js";
 import { cutGrid } from "./cut_grid.js";
 import { showEffects } from "./cut_effects.js";
 import { planPart } from "./cut_plan.js";
@@ -26,7 +26,7 @@ export function cutPanel(app) {
 
 /** The past of the plans of the model that is shown. */
 function pastOf(cut) {
-  const name = askedOf(cut.app.scene());
+  const name = modelAsked(cut.app.scene());
   if (!cut.pasts.has(name)) cut.pasts.set(name, makePast());
   return cut.pasts.get(name);
 }
@@ -147,7 +147,7 @@ async function lookWithout(cut, button) {
   const { app } = cut, scene = app.scene(), from = app.store.get().scene;
   button.disabled = true;
   try {
-    const body = { model: askedOf(scene), text: scene.text, without: planOf(cut), ...(scene.target ? { target: scene.target } : {}) };
+    const body = { model: modelAsked(scene), text: scene.text, without: planOf(cut), ...(scene.target ? { target: scene.target } : {}) };
     const at = await lookedAt(app, body, () => {});
     const { head } = app.store.get();
     app.store.set({ scene: at, withScene: from, withHead: head, tab: "map" });

@@ -63,12 +63,12 @@ const longLine = (text, live) => `That text has ${(new Blob([text]).size / 1e6).
 /** Whether the model writes another text than it reads, as far as that is known. */
 function showTarget({ app, live, bar }) {
   const name = bar.model.value;
-  const crosses = app.scenes.some((scene) => askedOf(scene) === name && scene.streams.some((stream) => stream.name === "cross"));
+  const crosses = app.scenes.some((scene) => modelAsked(scene) === name && scene.streams.some((stream) => stream.name === "cross"));
   bar.target.hidden = !crosses && !live.targets?.includes(name);
 }
 
 /** The model of a scene by the name it can be asked for. */
-export const askedOf = (scene) => scene.asked ?? scene.model;
+export const modelAsked = (scene) => scene.asked ?? scene.model;
 
 /** The line shows the text that is shown; where there is none yet, the first one is looked at. */
 function followScene(state) {
@@ -84,7 +84,7 @@ function followScene(state) {
   state.scene = scene;
   if (bar.element.contains(document.activeElement) && document.activeElement === bar.text && bar.text.value !== scene.text && bar.go.hidden) return;
   bar.text.value = scene.text;
-  if (live.models.includes(askedOf(scene))) bar.model.value = askedOf(scene);
+  if (live.models.includes(modelAsked(scene))) bar.model.value = modelAsked(scene);
   bar.target.value = scene.target ?? "";
   showTarget(state);
 }

@@ -5,20 +5,25 @@
 const HELD = "headwise-scenes";
 
 export function servedSource() {
-  const names = [], running = new Map();
-  return {
+  const names = [], told = [], running = new Map();
+  let live = {};
+  const source = {
     async index() {
       const index = await (await answered("api/index")).json();
+      live = index.live;
       for (const name of rememberedNames()) {
         const scene = await answered(`api/scene/${name}`).then((found) => found.json(), () => null);
         if (scene === null) continue; // let go meanwhile
         names.push(name);
+        told.push(scene.told);
         index.scenes.push(scene);
       }
       rememberNames(names);
       return index;
     },
     async chunk(scene, key) {
+      if (!/[./]/.test(key) && !told[scene].includes(key)) // what blocks and neurons do is measured when it is first looked at
+        return key === "fires" && live.fires ? deflated(await source.ask("fires", { scene })) : null;
       const path = `api/chunk/${names[scene]}/${key.split("/").map(encodeURIComponent).join("/")}`;
       try {
         return await bytesOf(path);
@@ -38,6 +43,7 @@ export function servedSource() {
         const result = await resultOf(`api/${what}`, asked, tell, control.signal);
         if (what !== "look") return result;
         names.push(result.scene);
+        told.push(result.index.told);
         rememberNames(names);
         return { ...result, scene: names.length - 1 };
       } finally {
@@ -47,6 +53,13 @@ export function servedSource() {
     /** Give up what is being computed of this kind. */
     drop: (what) => running.get(what)?.abort(),
   };
+  return source;
+}
+
+/** JSON as the bytes of a chunk. */
+async function deflated(value) {
+  const stream = new Blob([JSON.stringify(value)]).stream().pipeThrough(new CompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 async function bytesOf(path) {
