@@ -108,13 +108,14 @@ def test_an_encoder_decoder_has_three_streams_over_two_texts() -> None:
     assert all(unpacked(scene.chunk(key)) for key in scene.keys)
 
 
-def test_heads_cut_away_keep_their_ids(tmp_path: object) -> None:
+def test_heads_cut_away_keep_their_ids() -> None:
     torch.manual_seed(0)
     config = hw.nn.TransformerConfig(vocab_size=50, num_layers=2, num_heads=4, d_model=32)
     from headwise.cut.pruning.surgery import cut_heads
 
     model = cut_heads(hw.load(hw.nn.Decoder(config)), ["0.1", "1.3", "1.0"])
     (record,) = hw.look(model, {"input_ids": torch.randint(50, (1, 12))})
+    record = changed(record)
     scene = Scene(record)
     layers = scene.index["streams"][0]["layers"]
     assert [layer["heads"] for layer in layers] == [[0, 2, 3], [1, 2]]
@@ -124,7 +125,7 @@ def test_heads_cut_away_keep_their_ids(tmp_path: object) -> None:
     np.testing.assert_allclose(np.nan_to_num(found), record.weights("1.2"), atol=5e-4)
     stack, _, _ = unpacked(scene.chunk("mean/"))
     exact = np.mean([record.weights(str(id)) for id in record.heads()], axis=0)
-    np.testing.assert_allclose(np.nan_to_num(stack), exact, atol=1e-3)
+    np.testing.assert_allclose(np.nan_to_num(stack), exact, atol=6e-4)
     with pytest.raises(HeadError, match=r"0\.1"):
         scene.chunk("0.1")
 
