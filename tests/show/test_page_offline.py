@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import headwise as hw
 from browser_help import open_page
 
 if TYPE_CHECKING:
@@ -58,6 +59,31 @@ def test_a_page_of_two_texts_shows_each(
             assert (
                 page.locator('[data-head][aria-current="true"]').get_attribute("data-head") == "1.2"
             )
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    ("name", "text", "heads"),
+    [
+        ("smollm2", "The animal didn't cross the street because it was too tired", 270),
+        ("e5-small", "小明把书还给了图书馆,因为它到期了。😀 مرحبا", 144),
+    ],
+)
+def test_a_real_model_is_shown_whole(
+    browser: Browser,
+    page_file: Callable[..., Path],
+    shot: Callable[..., Path],
+    name: str,
+    text: str,
+    heads: int,
+) -> None:
+    path = page_file(hw.look(hw.load(name), text), start={"head": "5.3"})
+    with open_page(browser, path) as page:
+        drawn(page)
+        assert page.locator("[data-head]").count() == heads
+        page.keyboard.press("ArrowRight")
+        page.locator('[data-head="5.4"][aria-current="true"]').wait_for()
+        shot(page, name)
 
 
 @pytest.mark.parametrize("how", ["cut off", "no base64", "gone"])
