@@ -211,6 +211,7 @@ def test_on_paper_there_is_one_page_light_and_without_controls(
         for gone in (".hw-controls", ".hw-search", ".hw-tabs", ".hw-scenes"):
             assert page.locator(gone).is_hidden()
         assert page.locator(".hw-grid").is_visible()
+        assert page.locator(".hw-caption").is_visible()
         assert "1.1" in (page.locator(".hw-caption").text_content() or "")
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="screen")
