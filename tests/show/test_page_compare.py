@@ -95,26 +95,17 @@ def test_a_cell_pointed_at_is_read_in_both_and_their_difference(
         assert crosses.count() == 6
         found = numbers(page.locator(".hw-compare-readout").inner_text())
         assert np.allclose(found, [one, two, abs(two - one)], atol=0.006)
-        box = crosses.first.bounding_box()
-        assert box is not None
+        row = crosses.first
+        height = row.evaluate("(one) => one.offsetHeight")
+        left, top = row.evaluate("(one) => [one.offsetLeft, one.offsetTop]")
         page.keyboard.press("Escape")
         page.wait_for_function("() => !location.hash.includes('query')")
-        high = box["height"]
-        column = page.locator(".hw-compared-map").nth(1)
-        place = column.bounding_box()
-        assert place is not None
-        x, y = box["x"] + 2, box["y"] - high / 2  # the row above, in the first column
-        page.mouse.move(place["x"] + x - page_left(page), y)
+        second = page.locator(".hw-compared-map canvas").nth(1)
+        second.hover(position={"x": left + 2, "y": top - height / 2})  # the row above
         page.wait_for_selector(".hw-compare-cross:not([hidden])")
         says = plain(page.locator(".hw-compare-readout").inner_text())
         label = record.tokens[query - 1].label
         assert says.startswith(f"A: {label} → {record.tokens[0].label}")
-
-
-def page_left(page: Page) -> float:
-    place = page.locator(".hw-compared-map").first.bounding_box()
-    assert place is not None
-    return float(place["x"])
 
 
 def test_pooled_cells_leave_a_distance_between_two_numbers(

@@ -17,7 +17,7 @@ export function placeWords(ranks, head) {
 }
 
 /** 1st, 2nd, 3rd, 4th, ... */
-function ordinal(n) {
+export function ordinal(n) {
   const ending = n % 100 >= 11 && n % 100 <= 13 ? "th" : (["th", "st", "nd", "rd"][n % 10] ?? "th");
   return `${n.toLocaleString("en")}${ending}`;
 }
