@@ -45,7 +45,7 @@ export function linesPanel(app) {
       .filter(({ head }) => names.length === 1 || !off.has(head));
     const one = names.length === 1 ? names[0] : `mean/${layersOf(app, state.head, app.scene(state.scene))[0].id}`;
     const facts = factsOf(app, state, { head: one });
-    if (names.length > 1) facts.push(`Each head in its colour: ${sets.map(({ head }) => head).join(", ")}.`);
+    if (names.length > 1) facts.push(`Each head in its colour: ${sets.map(({ head }) => head).join(", ")}; numbers are their mean.`);
     const lines = apartLines(apartOf(app, { ...state, head: names[0] }, found[0]));
     return {
       rows, columns, sets, width, asked: askedOf(state, rows, columns), title: `Lines of ${names.length > 1 ? `layer ${one.slice(5)}` : headWords(app, one)}`,

@@ -140,7 +140,7 @@ function stripOf(app, side, number, unit, boxes, named) {
     class: `hw-token${kind}`, role: "button", tabindex: -1, "data-at": at, "data-side": number, "aria-label": label,
   }, text));
   const { pieces, after } = piecesOf(side, units);
-  const parts = pieces.flatMap((piece) => [piece.before || null, pieceOf(piece, units, box)]);
+  const parts = pieces.flatMap((piece) => [piece.before || null, pieceOf(piece, units, box)].flat());
   const strip = el("div", { class: "hw-strip", dir: side.rtl || runsLeft(side.text) ? "rtl" : "ltr", role: "group",
     "aria-label": side.name ? `Tokens of the ${side.name}` : "Tokens of the text" }, parts, after || null);
   return named ? el("div", { class: "hw-named" }, el("h3", {}, side.name || `text ${number + 1}`), strip) : strip;
@@ -153,5 +153,6 @@ function pieceOf({ text, units: numbers, special }, units, box) {
     return box(numbers[0], text || units[numbers[0]].label, `${special ? " hw-special" : ""}${broken ? " hw-break" : ""}`, blank || special ? units[numbers[0]].label : null);
   }
   const parts = numbers.map((at) => box(at, "", " hw-byte", units[at].label)), { at, side } = parts.at(-1).dataset;
-  return el("span", { class: "hw-shared", "data-at": at, "data-side": side }, text, el("span", { class: "hw-bytes" }, parts));
+  const letters = text.trimStart(), space = text.slice(0, text.length - letters.length); // outside: it may stand at a word's other end
+  return [space || null, el("span", { class: "hw-shared", "data-at": at, "data-side": side }, letters, el("span", { class: "hw-bytes" }, parts))];
 }
