@@ -230,3 +230,27 @@ def test_an_index_says_what_can_be_asked(asked: Asked) -> None:
     assert live["look"]
     assert live["cut"]
     assert json.dumps(live)
+
+
+def test_what_is_measured_of_a_view_is_so_with_its_heads_turned_down(
+    asked: Asked, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(model: Model, record: hw.Record, *, progress: object) -> dict[str, object]:
+        return {"pattern": hw.look(model, record.text).weights("1.0").tolist()}
+
+    monkeypatch.setattr(answers, "_told", lambda what: told if what == "fires" else None)
+    plain = asked.result("look", model="small", text=TEXT)["scene"]
+    down = asked.result("look", model="small", text=TEXT, without=["0.1"])["scene"]
+    found = [asked.result("fires", scene=scene)["pattern"] for scene in (plain, down)]
+    assert found[0] == hw.look(model, TEXT).weights("1.0").tolist()
+    with hw.ablate(model, "0.1"):
+        assert found[1] == hw.look(model, TEXT).weights("1.0").tolist()
+    assert found[0] != found[1]
+
+
+def test_too_little_memory_is_told(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise torch.OutOfMemoryError("tried to allocate 3 TiB")
+
+    monkeypatch.setattr(answers, "look", full)
+    assert "memory" in asked.error("look", model="small", text=TEXT)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -87,7 +88,7 @@ class Answers:
 
         def task(job: Job) -> dict[str, Any]:
             model = self._model(kept.name, job)
-            with ticking(model, job, passes=0):
+            with ticking(model, job, passes=0), _turned_down(model, kept.factors):
                 return told(model, kept.scene.record, progress=job.tick)
 
         return task
@@ -102,23 +103,26 @@ class Answers:
         job: Job,
     ) -> Kept:
         check_reads_text(model, "look")
-        note = ""
-        with ticking(model, job):
-            if without:
-                pairs = without if isinstance(without, dict) else dict.fromkeys(without, 0.0)
-                factors = factors_in(pairs, self._gates_of(name, model))
-                note = _note({str(id): factor for id, factor in factors.items()})
-                with ablate(model, {str(id): factor for id, factor in factors.items()}):
-                    record = look(model, text, target=target)
-            else:
-                record = look(model, text, target=target)
+        factors = self._factors(model, name, without)
+        note = _note(factors)
+        with ticking(model, job), _turned_down(model, factors):
+            record = look(model, text, target=target)
         job.says("looking at what every head does")
         scene = Scene(record, _title(name, text, note), note, least=least_for(record, _BUDGET))
         job.check()
-        kept = Kept(scene, name, text, target)
+        kept = Kept(scene, name, text, target, factors)
         _ = kept.index
         job.check()
         return kept
+
+    def _factors(
+        self, model: Model, name: str, without: list[str] | dict[str, float] | None
+    ) -> dict[str, float]:
+        if not without:
+            return {}
+        pairs = without if isinstance(without, dict) else dict.fromkeys(without, 0.0)
+        found = factors_in(pairs, self._gates_of(name, model))
+        return {str(id): factor for id, factor in found.items()}
 
     def _model(self, name: str, job: Job) -> Model:
         if not self.models.is_loaded(name):
@@ -144,6 +148,13 @@ def _text(body: Mapping[str, Any], name: str) -> str:
             f"the {name} holds half a character (a lone surrogate); take it out"
         ) from None
     return found
+
+
+@contextmanager
+def _turned_down(model: Model, factors: Mapping[str, float]) -> Iterator[None]:
+    """Within the `with` so much is left of these heads."""
+    with ablate(model, dict(factors)) if factors else nullcontext():
+        yield
 
 
 def _title(name: str, text: str, note: str) -> str:

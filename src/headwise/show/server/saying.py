@@ -30,7 +30,11 @@ def refused(status: int, line: str) -> JSONResponse:
 
 def line_of(error: BaseException) -> str:
     """An error as one line for the page; what is no mistake of the user's says where to look."""
-    return " ".join(str(error).split()) if isinstance(error, HeadwiseError) else FAILED
+    if isinstance(error, HeadwiseError):
+        return " ".join(str(error).split())
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return "there is not enough memory for this text; take a shorter one"
+    return FAILED
 
 
 async def body_of(request: Request, most: int) -> dict[str, Any]:

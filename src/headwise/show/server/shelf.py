@@ -6,6 +6,7 @@ import json
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,7 @@ class Kept:
         scene: as the viewer takes it.
         name: of the model, as it was asked for.
         text, target: that it read.
+        factors: how much was left of heads that were turned down, by their ids.
         batch: the same as the model reads it, once it was needed.
         output: what the model gives as it is, once it was needed.
     """
@@ -43,9 +45,9 @@ class Kept:
     name: str
     text: str
     target: str | None
+    factors: Mapping[str, float] = field(default_factory=dict)
     batch: Batch | None = None
     output: Any = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reads(self, model: Model) -> Batch:
         """The batch of its text."""
