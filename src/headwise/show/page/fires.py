@@ -91,7 +91,9 @@ def fires_chunk(
 
 def _all_neurons(found: Fires, record: Record) -> list[list[Any]]:
     """The neurons at each token of each text of the record."""
-    streams = {side_number(record, id.stream): id.stream for id in record.layers if id.stream != "cross"}
+    streams = {
+        side_number(record, id.stream): id.stream for id in record.layers if id.stream != "cross"
+    }
     sides = {id.stream: layer.side for id, layer in found.layers.items()}
     every = [sides.get(streams.get(i, "cross")) for i in range(len(record.sides))]
     return [[] if side is None else _neurons(found, side) for side in every]

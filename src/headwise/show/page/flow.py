@@ -100,17 +100,6 @@ def flow_chunk(flows: Sequence[Flow], record: Record) -> dict[str, Any]:
         flows: of one stream or several.
         record: whose texts are shown.
     """
-<<<<<<< HEAD
-    return [
-        {
-            **flow.as_dict(),
-            "side": _number(record, flow.queries),
-            "source": _number(record, flow.keys),
-            "moved": [_levels(x, floor) for x, floor in zip(flow.moved, flow.floor, strict=True)],
-        }
-        for flow in flows
-    ]
-=======
     return {"flows": [_flow(one, record) for one in flows]}
 
 
@@ -123,7 +112,6 @@ def _flow(found: Flow, record: Record) -> dict[str, Any]:
         "source": side_number(record, edited),
         "moved": levels,
     }
->>>>>>> b6278a4 (Keep the reach of its masks in every page, and measure what flows and fires where asked)
 
 
 def _levels(moved: np.ndarray, floor: float) -> str:
@@ -148,17 +136,12 @@ def _written(layers: Sequence[LayerRecord], seen: Sequence[Tensor]) -> tuple[str
 def _said(mask: Mask | None) -> str:
     """A mask as it is written, but for padding, which a record has none of."""
     text = "full" if mask is None else repr(mask).replace("()", "")
-<<<<<<< HEAD
     text = (
         " & ".join(part for part in text.split(" & ") if not part.startswith("padding(")) or "full"
     )
-    return text if len(text) <= _LONGEST else "as the model gave it"
-=======
-    text = " & ".join(part for part in text.split(" & ") if not part.startswith("padding(")) or "full"
     if text.startswith("tensor(") or len(text) > _LONGEST:
         return "as the model gave it"
     return text
->>>>>>> b6278a4 (Keep the reach of its masks in every page, and measure what flows and fires where asked)
 
 
 def _by_head(record: Record) -> list[Any]:

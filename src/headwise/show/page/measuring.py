@@ -31,9 +31,7 @@ def inputs_of(record: Record) -> dict[str, Any]:
 def side_number(record: Record, stream: str) -> int:
     """Which of the record's texts a stream is of; of "cross" the one that looks."""
     layer = next(layer for id, layer in record.layers.items() if id.stream == stream)
-    return next(
-        i for i, side in enumerate(record.sides) if side.tokens == layer.queries.tokens
-    )
+    return next(i for i, side in enumerate(record.sides) if side.tokens == layer.queries.tokens)
 
 
 def _ids(side: Side) -> torch.Tensor:
