@@ -82,7 +82,7 @@ def test_a_mean_of_short_texts_is_exact() -> None:
 
 
 def test_a_mean_of_long_texts_keeps_the_mass_and_tells_no_more_than_there_is() -> None:
-    record = changed(small(), mask=masks.window(12))
+    record = changed(small(), mask=masks.window(12), scale=8.0)
     parts = heads_of(record, LEAST)
     mean = mean_of(parts, [1.0, 1.0, 1.0, 3.0], LEAST)
     shares = np.array([1, 1, 1, 3]) / 6
