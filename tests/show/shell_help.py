@@ -56,10 +56,12 @@ def two_viewers(scene: Scene, path: Path, width: int = 480) -> Path:
         f'window.{one} = await view(document.getElementById("{one}"), fileSource(document), {{ address: false }});'
         for one in "ab"
     )
+    page_script, own, _ = script("file.js").partition("view(document.getElementById")
+    assert own
     path.write_text(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><link rel="icon" href="data:,"><title>two</title>'
         f"<style>{style()}</style><h1>Two</h1><input id=own aria-label=own>{roots}{data}"
-        f'<script type="module">{script("main.js")}\n{start}</script></html>',
+        f'<script type="module">{page_script}\n{start}</script></html>',
         encoding="utf-8",
     )
     return path

@@ -214,7 +214,7 @@ def test_on_paper_there_is_one_page_light_and_without_controls(
         assert page.locator(".hw-caption").is_visible()
         assert "1.1" in (page.locator(".hw-caption").text_content() or "")
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-        page.emulate_media(media="screen")
+        page.emulate_media(media="null")
         assert page.evaluate(PAPER) == "rgb(20, 23, 27)"
         assert page.locator(".hw-caption").is_hidden()
         assert len(re.findall(rb"/Type\s*/Page\b", page.pdf())) == 1

@@ -45,8 +45,9 @@ export const streamTitle = (stream) => stream.title || stream.name || "heads";
 
 function tableOf(grid, stream, scene) {
   const { columns, starts, rows } = gridShape(stream);
-  const body = rows.map((row) => {
-    const line = el("div", { role: "row" }, el("span", { role: "rowheader" }, `${row.number}`));
+  const every = rows.length > 48 ? 4 : 1; // low rows have no room for every number
+  const body = rows.map((row, at) => {
+    const line = el("div", { role: "row" }, el("span", { role: "rowheader", "aria-label": `layer ${row.number}` }, at % every ? "" : `${row.number}`));
     const there = new Set(row.heads);
     for (let h = 0; h < columns; h++) line.append(cellOf(grid, scene, `${row.id}.${h}`, there.has(h), starts.has(h)));
     return line;

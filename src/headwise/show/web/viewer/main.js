@@ -72,13 +72,13 @@ function partsOf(app, start) {
   parts.header = headerPanel(app);
   parts.caption = captionPanel(app);
   parts.bar = barPanel(app, { theme: parts.theme, help: parts.help.open, start });
-  parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openDrop(app.root, "export"), notice: app.notice });
+  parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openExport(aside), notice: app.notice });
   return parts;
 }
 
 function layout(app, { tabs, aside, search, help, header, bar, caption }) {
   const at = (place) => aside.filter((panel) => (PLACES[panel.name] ?? "right") === place).map((panel) => panel.element);
-  bar.ends.prepend(...aside.filter((panel) => PLACES[panel.name] === "bar").map(dropped));
+  bar.ends.prepend(...at("bar"));
   const right = at("right");
   return [el("div", { class: "hw-frame" },
     el("div", { class: "hw-top" }, header.element, search.element), bar.element, app.notice.element, at("top"),
@@ -113,25 +113,12 @@ function connect(app, parts, start) {
   return ends;
 }
 
-/** A panel that opens from the bar, and closes with Escape or when something else is clicked. */
-function dropped(panel) {
-  const drop = el("details", { class: "hw-drop", "data-drop": panel.name }, el("summary", {}, panel.title), panel.element);
-  const close = () => drop.removeAttribute("open");
-  drop.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !drop.open) return;
-    event.preventDefault();
-    close();
-    drop.firstChild.focus();
-  });
-  drop.addEventListener("focusout", (event) => event.relatedTarget && !drop.contains(event.relatedTarget) && close());
-  return drop;
-}
-
-function openDrop(root, name) {
-  const drop = root.querySelector(`[data-drop="${name}"]`);
-  if (drop === null) return;
-  drop.open = true;
-  drop.querySelector("select, button:not(:disabled)")?.focus();
+/** Open what saves pictures (a details element), and go to its first choice. */
+function openExport(aside) {
+  const box = aside.find((panel) => panel.name === "export")?.element;
+  if (box === undefined) return;
+  box.open = true;
+  box.querySelector("select, button:not(:disabled)")?.focus();
 }
 
 /** Draw once for all that changes between two frames. */

@@ -6,11 +6,15 @@ export const THEMES = ["auto", "light", "dark"];
 /** The theme of a viewer: `get`, `set`, and `changed` is called when colours differ from before. */
 export function themeOf(root, changed) {
   let theme = THEMES.includes(root.dataset.theme) ? root.dataset.theme : remembered();
-  const system = matchMedia("(prefers-color-scheme: dark)"), print = { before: () => apply("light"), after: () => apply(theme) };
+  const system = matchMedia("(prefers-color-scheme: dark)"), print = { before: () => paper(true), after: () => paper(false) };
   const apply = (name) => {
     if (name === "auto") delete root.dataset.theme;
     else root.dataset.theme = name;
     changed();
+  };
+  const paper = (on) => {
+    root.classList.toggle("hw-printing", on); // as wide as a sheet, so that figures are drawn to fit
+    apply(on ? "light" : theme);
   };
   const follow = () => theme === "auto" && changed();
   if (theme !== "auto") root.dataset.theme = theme;
