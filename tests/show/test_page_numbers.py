@@ -1,4 +1,4 @@
-"""The numbers beside the map are the record's: a head's standing, one token's row and column, and what is set apart."""
+"""The numbers beside the map are the record's: a head's standing, one token's row and column, what is apart."""
 
 from __future__ import annotations
 
