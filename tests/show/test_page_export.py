@@ -147,3 +147,35 @@ def test_words_stay_on_the_sheet(browser: Browser, compared: Path) -> None:
         )
     assert wide == 0
     assert float(root.get("width", 0)) > 300
+
+
+@pytest.mark.parametrize("record", ["decoder", "encoder-decoder"])
+def test_every_tab_is_saved_as_it_is_drawn(
+    browser: Browser,
+    page_file: Callable[..., Path],
+    tiny_records: dict[str, Record],
+    tmp_path: Path,
+    record: str,
+) -> None:
+    path, done = page_file(tiny_records[record]), []
+    head = str(tiny_records[record].heads()[1])
+    with open_page(browser, path, f"head={head}&withHead={head[:-1]}2&query=4&key=1") as page:
+        for name in ("map", "lines", "compare", "masks"):
+            page.locator(f'[data-tab="{name}"]').click()
+            page.wait_for_selector(f'[data-tab="{name}"][aria-selected="true"]')
+            page.wait_for_timeout(150)
+            _, svg = saved(page, "SVG")
+            _, png = saved(page, "PNG 2×")
+            page.keyboard.press("Escape")
+            done.append((name, svg, png))
+    for name, svg, png in done:
+        root, exact = ET.fromstring(svg), pixels(png)
+        sizes = [float(one.get("font-size", 0)) for one in root.iter(f"{SVG}text")]
+        assert min(sizes) >= PIXEL_OF_7_POINTS, name
+        assert len(np.unique(exact.reshape(-1, 3), axis=0)) > 8, name
+        (tmp_path / f"{name}.svg").write_bytes(svg)
+        size = {"viewport": {"width": exact.shape[1] // 2, "height": exact.shape[0] // 2}}
+        with open_page(browser, tmp_path / f"{name}.svg", device_scale_factor=2, **size) as page:
+            drawn = pixels(page.screenshot())[: exact.shape[0], : exact.shape[1]]
+        apart = np.abs(drawn - exact[: drawn.shape[0], : drawn.shape[1]])
+        assert apart.mean() < 2, name
