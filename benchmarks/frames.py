@@ -144,9 +144,8 @@ def _scene(page: Page) -> Any:
 
 
 def _thread(session: Any) -> float:
-    return {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}[
-        "TaskDuration"
-    ]
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
 
 
 def table(rows: Sequence[Frames]) -> list[str]:
