@@ -44,7 +44,7 @@ function maskWords(reach, kind, layer) {
 }
 
 /** Swatches with words: a legend as a list. */
-export const reachSwatches = (entries) => el("ul", { class: "hw-legend" }, entries.map(([colour, words]) => {
+export const reachSwatches = (entries) => el("ul", { class: "hw-reach-legend" }, entries.map(([colour, words]) => {
   const box = el("i");
   box.style.background = Array.isArray(colour) ? css(colour) : colour;
   return el("li", {}, box, words);

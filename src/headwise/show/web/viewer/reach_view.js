@@ -60,6 +60,7 @@ export function reachView(given) {
     const { canvas, title, note } = shown.get(figure.name);
     canvas.figure = figure;
     title.textContent = figure.title;
+    canvas.closest("section").style.maxWidth = `${Math.ceil(Math.max(figure.width, 260))}px`;
     note.textContent = figure.note ?? "";
     canvas.setAttribute("aria-label", `${figure.title}. ${says}`);
     figure.draw(penOn(canvas, figure.width, figure.height, colours), colours);

@@ -1,0 +1,79 @@
+"""The tab of masks: what it draws and says is what reach and flow say, and a leak is pointed at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from see_help import byte_tokenizer
+
+import headwise as hw
+from browser_help import axe, open_page
+from headwise.show.page.document import save_document
+from headwise.show.page.fires import told_fires
+from headwise.show.page.flow import told_flow
+from headwise.show.page.scene import Scene
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+TEXT = "windows <b>leak"
+
+
+@pytest.fixture(scope="module")
+def leaking(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of a model of windows whose third block takes a mean over time."""
+    torch.manual_seed(0)
+    config = hw.nn.TransformerConfig(
+        vocab_size=256, num_layers=4, num_heads=2, d_model=32, d_ff=48, positions="rope", window=4
+    )
+    decoder = hw.nn.Decoder(config)
+    decoder.blocks[2].ffn.register_forward_hook(
+        lambda module, given, out: out + out.mean(1, keepdim=True)
+    )
+    model = hw.load(decoder, tokenizer=byte_tokenizer())
+    record = hw.look(model, TEXT)
+    told = {"flow": told_flow(model, record), "fires": told_fires(model, record)}
+    path = tmp_path_factory.mktemp("flow") / "leak.html"
+    save_document([Scene(record, told=told)], path)
+    return path
+
+
+def test_it_says_what_the_masks_allow_and_what_flows(browser: Browser, leaking: Path) -> None:
+    with open_page(browser, leaking, "tab=masks&layer=2&query=9&key=1") as page:
+        says = page.locator(".hw-reach-says")
+        says.get_by_text("from layer 2 on; after 2 layers not yet").wait_for()
+        assert "moves nothing here after 2 layers" in says.inner_text()
+        page.locator(".hw-reach-layer").fill("3")
+        says.get_by_text("moves the stream here by").wait_for()
+        assert "not yet" not in says.inner_text()
+        assert page.locator(".hw-reach-now").inner_text().startswith("3 of 4 layers")
+        assert "window(4)" in page.locator(".hw-reach-masks").inner_text()
+
+
+def test_a_leak_is_listed_and_led_to(browser: Browser, leaking: Path) -> None:
+    with open_page(browser, leaking, "tab=masks") as page:
+        leaks = page.locator(".hw-flow-leaks")
+        assert "from layer 2 on" in leaks.inner_text()
+        leaks.get_by_role("button").first.click()
+        page.wait_for_function("() => location.hash.includes('layer=3')")
+        says = page.locator(".hw-reach-says").inner_text()
+        assert "never reaches" in says or "not yet" in says
+        assert "moves the stream here by" in says
+
+
+def test_pointing_and_keys_move(browser: Browser, leaking: Path) -> None:
+    with open_page(browser, leaking, "tab=masks") as page:
+        canvas = page.locator('canvas[data-map="reach"]')
+        box = canvas.bounding_box()
+        assert box is not None
+        canvas.click(position={"x": box["width"] / 3, "y": box["height"] / 2})
+        page.wait_for_function("() => /query=\\d+/.test(location.hash)")
+        before = page.url
+        canvas.press("ArrowDown")
+        page.wait_for_function("(before) => location.href !== before", arg=before)
+        canvas.press("-")
+        page.locator(".hw-reach-now").get_by_text("3 of 4").wait_for()
+        assert not axe(page, ".hw-flow")
