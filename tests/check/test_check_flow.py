@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from see_help import byte_tokenizer
 
 import headwise as hw
+from bytes_help import byte_tokenizer
 from headwise import masks
 from headwise.names import HeadError, TextError
 

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import tokenizers
 import torch
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import models, pre_tokenizers
 
 import headwise as hw
+from bytes_help import byte_tokenizer as byte_tokenizer
 from headwise.see.probes import Probe
 from headwise.see.record import Side
 from headwise.see.texts.tokens import Token
-
-
-def byte_tokenizer() -> tokenizers.Tokenizer:
-    """Every byte a token: 书 is three of them."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = tokenizers.Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens(["<s>"])
-    return made
 
 
 def word_tokenizer(*words: str) -> tokenizers.Tokenizer:

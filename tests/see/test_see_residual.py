@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
 import transformers
-from see_help import byte_tokenizer
 
 import headwise as hw
+from bytes_help import byte_tokenizer
 from headwise.hub.adding import added_by
 from headwise.hub.stream import BlockRun, blocks_of, watched_blocks
 from headwise.names import HeadError
@@ -53,7 +54,7 @@ def check_sums(model: hw.Model, inputs: dict[str, Any]) -> None:
         assert not added.normed
         total = added.before + sum(added.parts)
         assert float((total - added.after).norm() / added.after.norm()) < 1e-4
-    for one, other in zip(runs, runs[1:], strict=False):
+    for one, other in pairwise(runs):
         if one.id.stream == other.id.stream:
             torch.testing.assert_close(one.after, other.before)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from see_help import byte_tokenizer
 
 import headwise as hw
 from browser_help import axe, open_page
+from bytes_help import byte_tokenizer
 from headwise.show.page.document import save_document
 from headwise.show.page.fires import told_fires
 from headwise.show.page.flow import told_flow

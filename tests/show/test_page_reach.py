@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from headwise.show.page.frame import page, save_page
 
 from browser_help import opened
 from headwise.core import masks
 from headwise.core.reach import Reach
-from headwise.show.page.reach import reach_page
+from headwise.show.page.reach import reach_page, save_page
 from headwise.show.reach_words import ReachWords
 
 LENGTH, SOURCE = 12, 7
@@ -168,6 +167,8 @@ def test_a_browser_draws_any_length(tmp_path: Path, length: int) -> None:
     assert f"Position {length - 1}: after 1 of 6 layers" in text_in(dom, "hw-reach-says")
     assert min(4, length) == int(found.context(1)[0, -1])
     assert f"the input of {min(4, length)} position" in text_in(dom, "hw-reach-says")
-    sizes = re.findall(r'<canvas[^>]*data-map="(?:reach|paths)"[^>]*width="(\d+)" height="(\d+)"', dom)
+    sizes = re.findall(
+        r'<canvas[^>]*data-map="(?:reach|paths)"[^>]*width="(\d+)" height="(\d+)"', dom
+    )
     assert len(sizes) == 2
     assert all(int(wide) > length and int(high) > 10 for wide, high in sizes)
