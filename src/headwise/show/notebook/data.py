@@ -7,9 +7,10 @@ from typing import Any
 
 from headwise.names import ConfigError, HeadError, HeadId
 from headwise.show.page.bundle import state_names
+from headwise.show.page.index import index_of
 from headwise.show.page.scene import Scene
 
-__all__ = ["AT_ONCE", "answer", "chunks_of", "index_of", "known"]
+__all__ = ["AT_ONCE", "answer", "chunks_of", "index_with_rows", "known"]
 
 AT_ONCE = 8_000_000
 """Chunks of no more bytes than this together are in the notebook, which then needs no kernel to be looked at."""
@@ -18,15 +19,10 @@ _ROWS = 4096
 """So many rows of a head are given at most in one answer."""
 
 
-def index_of(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str, Any]:
+def index_with_rows(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str, Any]:
     """What the viewer reads first: the scenes, and that exact rows can be had of the kernel."""
     live = {"rows": True, "look": False, "cut": False, "flow": False, "fires": False}
-    named = {"models": [], "model": scenes[0].record.model}
-    return {
-        "scenes": [scene.index for scene in scenes],
-        "start": dict(start),
-        "live": {**live, **named},
-    }
+    return index_of(scenes, start, {**live, "models": [], "model": scenes[0].record.model})
 
 
 def chunks_of(

@@ -9,7 +9,7 @@ import anywidget
 import traitlets
 
 from headwise.names import HeadwiseError
-from headwise.show.notebook.data import answer, chunks_of, index_of, known
+from headwise.show.notebook.data import answer, chunks_of, index_with_rows, known
 from headwise.show.notebook.still import still_bundle
 from headwise.show.page.bundle import script, style
 from headwise.show.page.scene import Scene
@@ -55,7 +55,7 @@ class Viewer(anywidget.AnyWidget):
         self._scenes = tuple(scenes)
         chunks, places = chunks_of(scenes)
         super().__init__(
-            index=index_of(scenes, known(start, scenes)),
+            index=index_with_rows(scenes, known(start, scenes)),
             chunks=chunks,
             places={key: list(ends) for key, ends in places.items()},
             state=dict(start),

@@ -1,7 +1,7 @@
 """The modules of the viewer as one script.
 
-A page in one file and a notebook take one script, so the modules an entry needs are put one after the other, each in
-a function of its own that gives what it exports, without comments and indentation, which a file that is sent can spare.
+A page in one file and a notebook take one script, so the modules an entry needs are put one after the other, each
+in a function of its own that gives what it exports, without the comments and indentation that it can spare.
 """
 
 from __future__ import annotations

@@ -11,9 +11,12 @@ from typing import Any
 
 from headwise.files import replacing
 from headwise.show.page.bundle import script, style
+from headwise.show.page.index import index_of
 from headwise.show.page.scene import Scene
 
 __all__ = ["document", "save_document"]
+
+_WAITING = "Reading the page; where this line stays, the file was cut short or no script may run."
 
 
 def document(
@@ -29,12 +32,12 @@ def document(
         progress: called as progress(chunks done, chunks in all).
     """
     total, done = sum(len(scene.keys) for scene in scenes), 0
-    index = {"scenes": [scene.index for scene in scenes], "start": dict(start or {}), "live": None}
+    index = index_of(scenes, start)
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="generator" content="headwise">\n<link rel="icon" href="data:,">\n'
     yield f"<title>{html.escape(_title(scenes))}</title>\n<style>\n{style()}</style>\n</head>\n"
-    yield '<body>\n<main id="viewer"></main>\n'
+    yield f'<body>\n<main id="viewer"><p>{_WAITING}</p></main>\n'
     yield "<noscript><p>This page draws with a script; it asks nothing of the network.</p></noscript>\n"
     yield f'<script type="application/json" id="index">{_safe(index)}</script>\n'
     for number, scene in enumerate(scenes):

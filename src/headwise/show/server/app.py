@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from headwise.names import HeadwiseError
 from headwise.show.page.bundle import script, style
+from headwise.show.page.index import index_of
 from headwise.show.server.access import Access
 from headwise.show.server.answers import Answers, Task
 from headwise.show.server.saying import RefusedError, body_of, line_of, refused
@@ -104,7 +105,7 @@ class Served:
             "text": self.settings.text,
             "most": most,
         }
-        return JSONResponse({"scenes": [], "start": {}, "live": live})
+        return JSONResponse(index_of([], live=live))
 
     async def scene(self, request: Request) -> Response:
         """The index of a scene that is kept."""

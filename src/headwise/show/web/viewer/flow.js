@@ -39,20 +39,14 @@ export function flowPanel(app) {
     return {
       reach, flow: found ? { ...readFlow(found, fromBase64), kept: new Map() } : null, heads: told.heads ?? [], labels, sources,
       spoken: spokenTokens(labels, sources), facts: [scene.model, `Text: ${shortText(side.text)}`], colours: () => app.colours(),
-      state: () => pointed(app.store.get(), side), set: (patch) => point(patch, side),
+      state: () => pointed(app.store.get()), set: point,
     };
   }
 
-  /** The state in tokens, whatever unit is shown. */
-  function pointed(state, side) {
-    const token = (at) => (at === null || state.unit !== "words" ? at : (side.words[at]?.[2] ?? 1) - 1);
-    return { layer: state.layer, query: token(state.query), key: token(state.key), memory, pinned: state.pinned };
-  }
+  const pointed = ({ layer, query, key, pinned }) => ({ layer, query, key, memory, pinned });
 
-  function point({ memory: across, ...patch }, side) {
+  function point({ memory: across, ...patch }) {
     if (across !== undefined) memory = across;
-    const unit = (at) => (at === null || at === undefined || app.store.get().unit !== "words" ? at : side.words.findIndex(([, first, last]) => at >= first && at < last));
-    for (const name of ["query", "key"]) if (name in patch) patch[name] = unit(patch[name]);
     app.store.set(patch);
     if (across !== undefined) view?.draw();
   }

@@ -42,7 +42,8 @@ export function neuronsPanel(app) {
     const { told } = held, scene = app.scene(state.scene), of = app.streamOf(state.head).name === "encoder" ? "encoder" : "decoder";
     const stream = told.streams.find((one) => one.name === of) ?? told.streams[0] ?? null;
     const number = stream?.side ?? (app.streamOf(state.head).queries ?? 0), side = scene.sides[number];
-    const at = state.unit === "words" && state.query !== null ? (side.words[state.query]?.[2] ?? 1) - 1 : state.query;
+    const word = state.unit === "words" && side.words.find(([, first, last]) => first <= state.query && state.query < last);
+    const at = state.query !== null && word ? word[2] - 1 : state.query; // a word's last token knows the whole word
     const token = Math.min(at ?? side.tokens.length - 1, side.tokens.length - 1);
     return {
       stream, side, token, part: stream && stream[part] ? part : "ffn", labels: side.tokens.map(([label]) => label), neurons: told.neurons[number]?.[token] ?? [],
@@ -85,15 +86,13 @@ export function neuronsPanel(app) {
     if (held.told === null || (state.pinned && !keep) || !heat.canvas.figure) return;
     const box = heat.canvas.getBoundingClientRect(), at = heat.canvas.figure.point(event.clientX - box.left, event.clientY - box.top);
     if (at === null) return;
-    const { side } = view(state);
-    const query = state.unit === "words" ? side.words.findIndex(([, first, last]) => at.token >= first && at.token < last) : at.token;
-    app.store.set({ query, ...(keep ? { pinned: true } : {}) });
+    app.store.set({ query: at.token, ...(keep ? { pinned: true } : {}) });
   }
   heat.canvas.addEventListener("pointermove", (event) => point(event, false));
   heat.canvas.addEventListener("click", (event) => point(event, true));
   heat.canvas.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (step === undefined || held.told === null || app.store.get().unit === "words") return;
+    if (step === undefined || held.told === null) return;
     event.preventDefault();
     event.stopPropagation();
     const { token, labels } = view(app.store.get());
