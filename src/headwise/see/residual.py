@@ -1,4 +1,4 @@
-"""contributions: how much each block's attention and feed-forward network add to the residual stream at each token."""
+"""contributions: how much each block's attention and feed-forward network add to the residual stream."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def contributions(
 
     Returns:
         Dataset over (layer, token), in the units of the residual stream: `before` and `stream`, the L2 norms of the
-        stream before and after the block; `attention`, `ffn` and in a decoder with an encoder `cross`, those of what
-        its parts add; `attention_along`, `ffn_along`, `cross_along`, their components along the stream after the
+        stream before and after the block; `attention`, `ffn` and in a decoder beside an encoder `cross`, those of
+        what its parts add; `attention_along`, `ffn_along`, `cross_along`, their components along the stream after the
         block: negative where a part takes away from what the stream becomes.
 
     Raises:

@@ -227,7 +227,7 @@ class _Bench:
 
     def _together(self, edits: int) -> int:
         """How many rows run together, one without an edit; never as many as there are positions."""
-        length = self.batch.inputs[self.edits.name].shape[1]
+        length = int(self.batch.inputs[self.edits.name].shape[1])
         rows = min(edits, max(1, _TOGETHER // length)) + 1
         return rows + 1 if rows == length else rows
 

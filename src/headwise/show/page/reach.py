@@ -110,4 +110,4 @@ def runs_of(x: Shaped[Tensor, "query key"]) -> list[list[int]]:
 def _run(row: np.ndarray) -> list[int]:
     starts = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
     counts = np.diff(np.r_[starts, row.size])
-    return np.stack([row[starts].astype(np.int64), counts], 1).ravel().tolist()  # type: ignore[no-any-return]
+    return np.stack([row[starts].astype(np.int64), counts], 1).ravel().tolist()
