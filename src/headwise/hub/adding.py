@@ -2,8 +2,8 @@
 
 They are found by what they do: those of the block's vectors that, each times one number (1 in most models), sum up
 to what the stream has more after the block than before. So a norm behind the attention (Gemma's, OLMo 2's),
-branches side by side (NeoX) and scaled residuals (Granite) come out right. Where the norm stands in the stream itself
-(BERT), the stream is normed after each addition: then these are what is added before the norm.
+branches side by side (NeoX) and scaled residuals (Granite) come out right. Where the norm stands in the stream
+itself (BERT), the stream is normed after each addition: then these are what is added before the norm.
 
 Not covered: what is mixed from several streams (hyper-connections) and gains of a branch that differ by channel.
 """
