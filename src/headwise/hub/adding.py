@@ -1,9 +1,9 @@
 """What attention and the feed-forward network of a block add to the residual stream.
 
-They are found by what they do: those of the block's vectors that, each times one number (1 in most models), sum
-up to what the stream has more after the block than before. So a norm behind the attention (Gemma's, OLMo 2's),
-branches side by side (NeoX) and scaled residuals (Granite) come out right. Where the norm stands in the stream itself
-(BERT), the stream is normed after each addition: then these are what is added before the norm.
+They are found by what they do: those of the block's vectors that, each times one number (1 in most models), sum up
+to what the stream has more after the block than before. So a norm behind the attention (Gemma's, OLMo 2's),
+branches side by side (NeoX) and scaled residuals (Granite) come out right. Where the norm stands in the stream
+itself (BERT), the stream is normed after each addition: then these are what is added before the norm.
 
 Not covered: what is mixed from several streams (hyper-connections) and gains of a branch that differ by channel.
 """
@@ -36,7 +36,7 @@ class Added:
 
     Attributes:
         before: the stream before it.
-        parts: what its attention, its cross-attention where it has one, and its feed-forward network add.
+        parts: what its attention, in a decoder its cross-attention, and its feed-forward network add.
         after: the stream after it: before + the sum of the parts, unless `normed`.
         normed: whether a norm in the stream itself follows each addition.
     """

@@ -1,4 +1,4 @@
-"""contributions: how much each block's attention and feed-forward network add to the stream at each token."""
+"""contributions: how much each block's attention and feed-forward network add to the residual stream."""
 
 from __future__ import annotations
 
@@ -56,11 +56,10 @@ def contributions(
         stream: of an encoder-decoder "encoder" or "decoder"; None = the first.
 
     Returns:
-        Dataset over (layer, token), in the units of the residual stream: `before` and `stream`, the L2 norms of
-        the stream before and after the block;
-        `attention`, `ffn` and in a decoder with an encoder `cross`, those of what
-        its parts add; `attention_along`, `ffn_along`, `cross_along`, their components along the stream after the
-        block: negative where a part takes away from what the stream becomes.
+        Dataset over (layer, token), in the units of the residual stream: `before` and `stream`, the L2 norms of the
+        stream before and after the block; `attention`, `ffn` and in a decoder beside an encoder `cross`, those of
+        what its parts add; `attention_along`, `ffn_along`, `cross_along`, their components along the stream after
+        the block: negative where a part takes away from what the stream becomes.
 
     Raises:
         TextError: a text that is empty or longer than the model's context, or a batch of several.

@@ -7,7 +7,7 @@
     source_length           positions of the encoder, with `across` and `encoder`
     masks                   [{where, text, layers}], layers counted from 1
     ids                     of a record: {own, encoder}: the ids of the layers
-    heads                   of a record: [[layer id, [mask number, ...]]] where heads have masks of their own
+    heads                   of a record: [[layer id, [mask number, ...]]] where heads differ
 
 where rows are runs [value, how often, ...]; of `first` a value is after how many layers, 0 itself, -1 never.
 

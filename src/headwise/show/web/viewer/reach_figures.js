@@ -32,7 +32,7 @@ function reachFigure(reach, flow, at, given, room, way) {
   const { own, start, layers } = reach, columns = given.labels ?? Array.from({ length: reach.length }, (_, i) => String(i));
   const layout = reachLayout(reachRows(given, reach), columns, room, { named: given.labels !== null }), title = flow === null
     ? start ? `Positions ${start} to ${reach.length - 1}; those before come out of a cache` : given.labels ? "Allowed: rows are reached, columns reach" : "Positions: rows are reached, columns reach"
-    : "Allowed by the masks: rows are reached, columns reach";
+    : "Allowed: columns reach rows";
   const leaks = flow === null || at.layer === 0 ? [] : leaksAt(reach, flow, at.layer);
   return {
     name: "reach", title, width: layout.width, height: layout.height, caption: [...given.facts, `Whose input the masks let into whose output ${passedSaid(reach, at.layer)}; the shade says which layer opens a cell, dark first.`],
@@ -56,7 +56,7 @@ function flowFigure(reach, flow, at, given, room) {
   const leaks = at.layer === 0 ? [] : leaksAt(reach, flow, at.layer);
   const all = flow.tried.length === names.length, which = all ? "" : `; ${flow.tried.length} of ${names.length} tokens were edited`;
   return {
-    name: "flow", title: `Measured: how far an edit of the column's token moves the row's${which}`, width: layout.width, height: layout.height + 26,
+    name: "flow", title: `Measured: columns move rows${which}`, width: Math.max(layout.width, layout.left + 138), height: layout.height + 26,
     note: leaks.length ? "Outlined: it flows, and no mask allows it." : "",
     caption: [...given.facts, `Largest change of the residual stream ${passedSaid(reach, at.layer)} by an edit of a token (${flow.draws} tried each), as a share of the stream's length; white: no more than rounding${at.layer ? ` (${flow.floor[at.layer - 1]})` : ""}${which}.`],
     point: (x, y) => {
@@ -73,7 +73,7 @@ function flowFigure(reach, flow, at, given, room) {
       outlineLeaks(pen, colours, layout, leaks.map(([q, , column]) => [q, column]));
       const key = at.key === null ? null : flow.tried.indexOf(at.key);
       drawReachPointed(pen, colours, layout, at, 0, key === -1 ? null : key);
-      drawLogScale(pen, colours, layout.left, layout.height, Math.min(220, layout.cell * columns.length));
+      drawLogScale(pen, colours, layout.left, layout.height, Math.max(130, Math.min(220, layout.cell * columns.length)));
     },
   };
 }
