@@ -24,7 +24,7 @@ __all__ = ["Kept", "Models", "Shelf"]
 
 GONE = "this view has been let go; look again"
 
-_SMALL = 64_000_000
+_SMALL = 500_000_000
 """Outputs of at most so many bytes are kept beside their scene."""
 
 
@@ -48,6 +48,7 @@ class Kept:
     factors: Mapping[str, float] = field(default_factory=dict)
     batch: Batch | None = None
     output: Any = None
+    output_bytes: int = 0
 
     def reads(self, model: Model) -> Batch:
         """The batch of its text."""
@@ -59,7 +60,7 @@ class Kept:
     def keep(self, output: Any, size: int) -> None:
         """Keep what the model gives as it is, where it is small."""
         if size <= _SMALL:
-            self.output = output
+            self.output, self.output_bytes = output, size
 
     @cached_property
     def index(self) -> dict[str, Any]:
@@ -69,7 +70,7 @@ class Kept:
     @property
     def size(self) -> int:
         """Bytes that it holds, about."""
-        return size_of(self.scene.record) + (_SMALL if self.output is not None else 0)
+        return size_of(self.scene.record) + self.output_bytes
 
 
 def size_of(record: Record) -> int:
