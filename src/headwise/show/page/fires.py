@@ -33,8 +33,8 @@ _TOP = 8
 
 _SAYS = (
     "adds: the length of what a part adds to the residual stream; along: the component of it along the stream "
-    "after the block; a neuron's share: of what its layer's network adds, negative where it works against the others; "
-    "raises: the tokens its row of W2 raises most through the unembedding, as it fires here"
+    "after the block; a neuron's share: of what its layer's network adds, negative where it works against "
+    "the others; raises: the tokens its row of W2 raises most through the unembedding, as it fires here"
 )
 _TITLES = {"encoder": "Encoder", "decoder": "Decoder"}
 
