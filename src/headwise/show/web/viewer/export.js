@@ -19,7 +19,7 @@ export function exportPanel(app) {
   const said = el("p", { class: "hw-quiet hw-exported", role: "status" });
   const alt = el("textarea", { rows: 4, readOnly: true, hidden: true, "aria-label": "Alt text" });
   const action = (label, title, run) => el("button", { type: "button", title, onclick: () => tried(run) }, label);
-  const element = el("section", { class: "hw-export", "aria-label": "Export" },
+  const element = el("details", { class: "hw-export" }, el("summary", {}, "Export"), el("div", { class: "hw-export-box", role: "group", "aria-label": "Export" },
     el("label", {}, "Picture of ", what),
     el("div", { class: "hw-export-row" },
       action("SVG", "Text stays text, lines stay lines", () => saved("svg")),
@@ -27,7 +27,13 @@ export function exportPanel(app) {
       action("PNG 300 dpi", "For print", () => saved("png", EXPORT_DPI / EXPORT_INCH)),
       action("Copy picture", "As PNG, to paste elsewhere", copied),
       action("Copy alt text", "A description for people who cannot see the picture", toldAlt)),
-    said, alt);
+    said, alt));
+  element.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !element.open) return;
+    event.stopPropagation();
+    element.open = false;
+    element.querySelector("summary").focus();
+  });
 
   async function tried(run) {
     said.textContent = "…";
