@@ -110,8 +110,7 @@ def records() -> dict[str, Record]:
 def scenes() -> dict[str, Scene]:
     """The same with all that a page can be told of them: the reach of masks, and the neurons that fire."""
     import headwise as hw
-    from headwise.show.page.fires import measured_fires
-    from headwise.show.page.flow import told_reach
+    from headwise.show.page.fires import told_fires
     from headwise.show.page.scene import Scene
 
     found = {}
@@ -122,8 +121,7 @@ def scenes() -> dict[str, Scene]:
         ("mixed", decoder(), MIXED, None),
     ):
         record = hw.look(model, text, target=target)
-        fires = measured_fires(model, text, record, target)
-        found[name] = Scene(record, told={"reach": told_reach(record), "fires": fires})
+        found[name] = Scene(record, told={"fires": told_fires(model, record)})
     return found
 
 

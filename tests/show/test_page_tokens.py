@@ -167,4 +167,4 @@ def test_the_keyboard_walks_and_pins(
         assert tints(page)[4:, 0].sum() == 0  # token 3 is asked still
         page.wait_for_function("location.hash.includes('query=3')")
         page.locator('.hw-token[data-at="3"]').click()
-        assert page.locator('.hw-token[aria-pressed="true"]').count() == 0
+        page.wait_for_function("!document.querySelector('.hw-token[aria-pressed=\"true\"]')")
