@@ -13,11 +13,16 @@ import headwise as hw
 from headwise.show.page.cells import ROOT, Kept
 
 
-def small(length: int = 40, heads: int = 4, seed: int = 0) -> hw.Record:
+def small(length: int = 40, heads: int = 4, seed: int = 0, head_dim: int = 8) -> hw.Record:
     """A record of a small decoder with two layers of heads in two KV groups, over random tokens."""
     torch.manual_seed(seed)
     config = hw.nn.TransformerConfig(
-        vocab_size=50, num_layers=2, num_heads=heads, num_kv_heads=2, d_model=32, d_ff=64
+        vocab_size=50,
+        num_layers=2,
+        num_heads=heads,
+        num_kv_heads=2,
+        d_model=heads * head_dim,
+        d_ff=64,
     )
     model = hw.load(hw.nn.Decoder(config))
     (found,) = hw.look(model, {"input_ids": torch.randint(50, (1, length))})

@@ -9,8 +9,8 @@ see, or "other".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -51,7 +51,9 @@ class HeadSummary:
 
     `does` is one of DOES, `mass` the mean attention that backs it (for "spread" the mean entropy as a share
     of the most possible; for "other" what no rule holds), `masses` the mean attention under every rule, `top`
-    its strongest links: cells at least FAR tokens apart whose key is a word and not the first token.
+    its strongest links: cells at least FAR tokens apart whose key is a word and not the first token. `means` are
+    means over the rows that may see something: entropy (nats), distance (tokens; not between two texts), largest
+    (weight) and to_first (attention to the first token).
     """
 
     id: HeadId
@@ -60,6 +62,7 @@ class HeadSummary:
     mass: float
     masses: dict[str, float]
     top: tuple[Cell, ...]
+    means: Mapping[str, float] = field(default_factory=dict)
 
 
 def summarise(
@@ -97,20 +100,22 @@ def _layer_summaries(layer: LayerRecord, top: int) -> Iterator[HeadSummary]:
     scores = _from_the_start(layer.scores)
     named = _apart(torch.stack([targets(layer)[rule] for rule in RULES])).to(scores.q.device)
     wanted = Wanted(
-        probes=named[None],
+        probes=torch.cat([named, torch.zeros_like(named[:1])])[
+            None
+        ],  # the first token, of all rows
         top=max(1, top),
         eligible=telling_keys(layer.keys)[None].to(scores.q.device),
         apart=FAR if scores.shape[3] > FAR + 1 else 1,
     )
     found = measure_rows(scores, wanted)
     assert found.mass is not None
-    means = found.mass[0].sum(-1) / (named >= 0).sum(-1).clamp_min(1)
+    shares = found.mass[0, :, :-1].sum(-1) / (named >= 0).sum(-1).clamp_min(1)
     evenness = _evenness(found)
-    strongest = _strongest(found, top)
+    strongest, means = _strongest(found, top), _means(found, layer.own_text)
     for i, (head, group) in enumerate(zip(layer.naming.heads, layer.naming.kv, strict=True)):
-        masses = dict(zip(RULES, means[i].tolist(), strict=True))
+        masses = dict(zip(RULES, shares[i].tolist(), strict=True))
         does, mass = _verdict(masses, float(evenness[i]))
-        yield HeadSummary(layer.id.head(head), group, does, mass, masses, strongest[i])
+        yield HeadSummary(layer.id.head(head), group, does, mass, masses, strongest[i], means[i])
 
 
 def _from_the_start(scores: Scores) -> Scores:
@@ -136,6 +141,19 @@ def _evenness(found: Statistics) -> Float[Tensor, " head"]:
     some = visible >= 2
     share = found.entropy[0] / visible.clamp_min(2).log()
     return (share * some).sum(-1) / some.sum().clamp_min(1)
+
+
+def _means(found: Statistics, own_text: bool) -> list[dict[str, float]]:
+    """Of each head, over the rows that may see something; no distance between two texts."""
+    assert found.mass is not None
+    sees = (found.visible[0] > 0).expand(found.entropy.shape[1:])
+    rows = {"entropy": found.entropy[0], "distance": found.distance[0], "largest": found.largest[0]}
+    rows["to_first"] = found.mass[0, :, -1]
+    if not own_text:
+        del rows["distance"]
+    count = sees.sum(-1).clamp_min(1)
+    means = torch.stack([(x * sees).sum(-1) / count for x in rows.values()], -1)
+    return [dict(zip(rows, head, strict=True)) for head in means.tolist()]
 
 
 def _strongest(found: Statistics, top: int) -> list[tuple[Cell, ...]]:

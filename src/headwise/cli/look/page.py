@@ -14,6 +14,7 @@ from headwise.hub.load import Model, load
 from headwise.names import HeadId
 from headwise.see.looking import look
 from headwise.see.record import Record
+from headwise.see.summary import HeadSummary
 from headwise.see.wording import Place
 from headwise.show.page.document import save_document
 from headwise.show.page.fires import told_fires
@@ -79,7 +80,12 @@ class _Shown:
 
 
 def write_page(
-    request: PageRequest, model: Model, record: Record, opening: Opening, tick: Tick = None
+    request: PageRequest,
+    model: Model,
+    record: Record,
+    summaries: Sequence[HeadSummary],
+    opening: Opening,
+    tick: Tick = None,
 ) -> None:
     """Write the page, and say so on the standard error.
 
@@ -87,6 +93,7 @@ def write_page(
         request: what was asked for.
         model: that made the record.
         record: shown first.
+        summaries: of its heads.
         opening: what is chosen when the page opens.
         tick: hears of the progress.
 
@@ -104,6 +111,7 @@ def write_page(
         tables=request.tables,
         notes=[one.note for one in shown],
         told=[one.told for one in shown],
+        summaries=[summaries],
     )
     save_document(scenes, request.path, checked_start(scenes, _start(record, opening)), tick)
     console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -97,7 +97,7 @@ def show(view: View) -> None:
 
         first = chosen or [summary.id for summary, _ in telling(record, summaries, 1)]
         with long_progress(len(record.tokens), "writing the page") as tick:
-            write_page(view.page, model, record, Opening.of(first, places), tick)
+            write_page(view.page, model, record, summaries, Opening.of(first, places), tick)
 
 
 def _check_text(model: Model, view: View) -> None:

@@ -8,10 +8,13 @@ from jaxtyping import Float
 
 from headwise.see.record import LayerRecord, Record
 
-__all__ = ["BUDGET", "LADDER", "least_for"]
+__all__ = ["BUDGET", "LADDER", "budget_for", "least_for"]
 
 BUDGET = 10_000_000
 """Bytes of a page's cells, as they stand in the file."""
+
+_LARGEST, _FROM, _PER_TOKEN = 14_000_000, 1024, 1300
+"""Bytes of the cells at most; from so many tokens on a page may take so many more for each."""
 
 LADDER = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 """What `least` can be."""
@@ -24,6 +27,11 @@ _PER_CELL = 1.6, 2.9
 
 _PER_ROW, _PER_HEAD = 2.2, 3000
 """Bytes of a row and of a head beside its cells, at most."""
+
+
+def budget_for(tokens: int) -> float:
+    """Bytes of the cells of a page whose longest text has so many tokens: more for a long one."""
+    return min(_LARGEST, BUDGET + _PER_TOKEN * max(0, tokens - _FROM))
 
 
 def least_for(record: Record, budget: float = BUDGET) -> float:

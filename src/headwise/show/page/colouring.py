@@ -6,10 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
-from headwise.core.streaming import Wanted, measure_rows
-from headwise.see.record import LayerRecord, Record
 from headwise.see.summary import RULES, HeadSummary
 from headwise.show.grid import KINDS
 from headwise.show.palette import Kind, hex_of
@@ -39,7 +35,7 @@ _STATISTICS = {
 }
 
 
-def of_record(record: Record, summaries: Sequence[HeadSummary]) -> list[dict[str, Any]]:
+def of_record(summaries: Sequence[HeadSummary]) -> list[dict[str, Any]]:
     """What a record says by itself: what each head does, its masses under every rule, and means over its rows."""
     names = list(KINDS)
     does = {
@@ -59,10 +55,10 @@ def of_record(record: Record, summaries: Sequence[HeadSummary]) -> list[dict[str
         values = {str(s.id): s.masses[rule] for s in summaries}
         title = rule[0].upper() + rule[1:]
         found.append(numbers(rule, title, _MASSES[rule] + _APART, "", values, share=True))
-    measured = _measured(record)
     for name, (title, says, unit) in _STATISTICS.items():
         share = name in ("largest", "to_first")
-        found.append(numbers(name, title, says, unit, measured[name], share=share))
+        values = {str(s.id): s.means[name] for s in summaries if name in s.means}
+        found.append(numbers(name, title, says, unit, values, share=share))
     return [one for one in found if one["values"]]
 
 
@@ -118,31 +114,3 @@ def kinds_told(kinds: Sequence[Kind]) -> list[dict[str, str]]:
 def number(x: float, digits: int = 4) -> float | None:
     """A number as JSON can hold it."""
     return float(f"{x:.{digits}g}") if math.isfinite(x) else None
-
-
-def _measured(record: Record) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {name: {} for name in _STATISTICS}
-    for layer in record.layers.values():
-        for name, means in _means(layer).items():
-            for head, mean in zip(layer.naming.heads, means, strict=True):
-                found[name][str(layer.id.head(head))] = mean
-    return found
-
-
-def _means(layer: LayerRecord) -> dict[str, list[float]]:
-    """Of each head, over the rows that may see something; no distance between two texts."""
-    queries = layer.scores.shape[2]
-    first = torch.zeros(1, 1, queries, dtype=torch.long, device=layer.scores.q.device)
-    measured = measure_rows(layer.scores, Wanted(probes=first))
-    assert measured.mass is not None
-    sees = (measured.visible[0] > 0).expand(measured.entropy.shape[1:])
-    rows = {
-        "entropy": measured.entropy[0],
-        "distance": measured.distance[0],
-        "largest": measured.largest[0],
-        "to_first": measured.mass[0, :, 0],
-    }
-    if not layer.own_text:
-        del rows["distance"]
-    count = sees.sum(-1).clamp_min(1)
-    return {name: ((x * sees).sum(-1) / count).tolist() for name, x in rows.items()}

@@ -1,6 +1,7 @@
 """Which cells of a record's patterns a page keeps: all of a short text, the strong ones of a long one.
 
-The heads of a layer are read together, some rows at a time, so that no more than a block of patterns is ever held.
+The heads of a layer are read together, some rows at a time, so that no more than a block of patterns is ever held;
+where few cells of a row can be strong, the statistics of one walk are enough (`streamed`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from headwise.core.scores import BLOCK_CELLS
 from headwise.see.record import LayerRecord
 from headwise.show.page.cells import Kept
+from headwise.show.page.regions import in_regions, seen_rows
+from headwise.show.page.streamed import streamed
 
 __all__ = ["kept_heads", "mean_of"]
 
@@ -48,6 +50,8 @@ def kept_heads(
         rows: only of these queries; None = of all.
     """
     _, every, queries, keys = layer.scores.shape
+    if heads is None and rows is None and (found := streamed(layer, least, side)) is not None:
+        return found
     first, last, _ = (heads or slice(None)).indices(every)
     rows = range(queries) if rows is None else rows
     size = max(1, BLOCK_CELLS // max(1, (last - first) * keys))
@@ -62,7 +66,7 @@ def kept_heads(
 def _block(layer: LayerRecord, heads: slice, rows: range, least: float, side: int) -> _Block:
     queries, keys = layer.scores.shape[2:]
     pattern = layer.scores.rows(rows.start, rows.stop, heads)[0].float().nan_to_num(0.0)
-    seen = _seen(layer, heads, rows)
+    seen = seen_rows(layer, heads, rows)
     chosen = seen if least <= 0 else (pattern >= least) & seen
     chosen = chosen.expand(pattern.shape)
     head, row, key = (x.cpu().numpy() for x in chosen.nonzero(as_tuple=True))
@@ -73,8 +77,8 @@ def _block(layer: LayerRecord, heads: slice, rows: range, least: float, side: in
     if least > 0:
         left = pattern.masked_fill(chosen, 0.0)
         rest = left.sum(-1).cpu().numpy()
-        of_rows = _regions(queries, side, left)[:, rows.start : rows.stop]
-        of_keys = _regions(keys, side, left).T
+        of_rows = in_regions(queries, side, left.device)[:, rows.start : rows.stop]
+        of_keys = in_regions(keys, side, left.device).T
         mass = (of_rows @ (left @ of_keys)).cpu().numpy()
         visible = (of_rows @ (seen.float() @ of_keys)).cpu().numpy().round().astype(int)
         places = (row + rows.start) * side // queries, key * side // keys
@@ -83,23 +87,6 @@ def _block(layer: LayerRecord, heads: slice, rows: range, least: float, side: in
         others = visible - held
     count = chosen.sum(-1).cpu().numpy()
     return _Block(count, rest, np.split(key, ends), np.split(weight, ends), mass, others)
-
-
-def _seen(layer: LayerRecord, heads: slice, rows: range) -> Tensor:
-    """Who may attend: [head or 1, row, key]."""
-    allowed = layer.scores.allowed(rows.start, rows.stop)
-    if allowed is None:
-        shape = 1, len(rows), layer.scores.shape[3]
-        return torch.ones(shape, dtype=torch.bool, device=layer.scores.q.device)
-    return allowed[0, heads] if allowed.shape[1] > 1 else allowed[0]
-
-
-def _regions(length: int, side: int, like: Tensor) -> Tensor:
-    """Which region each position lies in: 1 there, [side, position]."""
-    at = torch.arange(length, device=like.device)
-    found = like.new_zeros(side, length)
-    found[at * side // max(1, length), at] = 1.0
-    return found
 
 
 def _joined(blocks: Sequence[_Block], head: int, shape: tuple[int, int], least: float) -> Kept:

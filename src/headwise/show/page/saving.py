@@ -9,8 +9,9 @@ from typing import Any
 from headwise.files import check_writable
 from headwise.names import ConfigError, HeadId, OutputError
 from headwise.see.record import Record
+from headwise.see.summary import HeadSummary
 from headwise.show.page.bundle import state_names
-from headwise.show.page.choosing import BUDGET, least_for
+from headwise.show.page.choosing import budget_for, least_for
 from headwise.show.page.document import save_document
 from headwise.show.page.scene import Scene
 from headwise.show.page.tables import Table, model_of
@@ -31,7 +32,7 @@ def save_page(
     """Write one HTML file that shows records: the map, lines and numbers of every head, one beside another.
 
     It holds all it needs and asks nothing of the network. Of long texts the strongest cells are kept and the others
-    pooled, so that the file stays near 10 MB; the page says which are.
+    pooled, so that the file stays near 10 MB, and below 15 MB however long they are; the page says which are.
 
     Args:
         records: from `look`; the first one is shown first.
@@ -71,7 +72,8 @@ def scenes_of(
     tables: Sequence[Table] = (),
     notes: Sequence[str] | None = None,
     told: Sequence[Mapping[str, Any]] | None = None,
-    budget: float = BUDGET,
+    budget: float | None = None,
+    summaries: Sequence[Sequence[HeadSummary]] = (),
 ) -> list[Scene]:
     """A scene for each record, with the tables that are of its model.
 
@@ -80,7 +82,8 @@ def scenes_of(
         tables: profiles, roles and importances.
         notes: what was done to each; None = nothing.
         told: chunks of JSON for each, as `Scene` takes them.
-        budget: bytes of all their cells in the file.
+        budget: bytes of all their cells in the file; None = what suits their length.
+        summaries: of the first ones, where they are known already.
 
     Raises:
         ConfigError: no record, or a table of a model that is not shown.
@@ -95,6 +98,8 @@ def scenes_of(
                 f"a table is of {model_of(table)}, and the page shows {', '.join(sorted(shown))}; "
                 "give tables of the models shown"
             )
+    if budget is None:
+        budget = budget_for(max(len(side.tokens) for record in records for side in record.sides))
     share = budget / len(records)
     return [
         Scene(
@@ -104,6 +109,7 @@ def scenes_of(
             told=told[i] if told else {},
             tables=[table for table in tables if model_of(table) == record.model],
             least=least_for(record, share),
+            given=summaries[i] if i < len(summaries) else (),
         )
         for i, (record, title) in enumerate(zip(records, _titles(records, notes), strict=True))
     ]

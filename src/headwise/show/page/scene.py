@@ -51,6 +51,7 @@ class Scene:
         tables: profiles, roles and importances of the model, which colour the grid.
         least: cells of at least this weight are kept; 0 = all.
         side: of the pooled map of the others.
+        given: what each head does most, where that is known already.
     """
 
     record: Record
@@ -60,12 +61,13 @@ class Scene:
     tables: Sequence[Table] = ()
     least: float = 0.0
     side: int = 64
+    given: Sequence[HeadSummary] = ()
     _held: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def summaries(self) -> list[HeadSummary]:
         """What each head does most."""
-        return summarise(self.record)
+        return list(self.given) or summarise(self.record)
 
     @cached_property
     def all_told(self) -> dict[str, Any]:
@@ -76,10 +78,10 @@ class Scene:
     def index(self) -> dict[str, Any]:
         """What the viewer reads first, as JSON takes it."""
         masks = Masks()
-        colourings = of_record(self.record, self.summaries)
+        colourings = of_record(self.summaries)
         evidence: dict[str, list[dict[str, Any]]] = {}
         for table in self.tables:
-            more, by_head = told_table(table)
+            more, by_head = told_table(table, self.record)
             colourings += more
             for head, blocks in by_head.items():
                 evidence.setdefault(head, []).extend(blocks)

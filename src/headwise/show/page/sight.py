@@ -26,10 +26,18 @@ class Masks:
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
         self._known: dict[str, int] = {}
+        self._by_mask: dict[tuple[int, Any, int], int] = {}
         self._last: tuple[torch.Tensor, int] | None = None
 
     def number(self, layer: LayerRecord) -> int:
-        """The place of a layer's mask in `found`."""
+        """The place of a layer's mask in `found`; layers often share one mask, which is asked once."""
+        scores = layer.scores
+        same = id(scores.mask), scores.shape[2:], scores.query_offset
+        if same not in self._by_mask:
+            self._by_mask[same] = self._new(layer)
+        return self._by_mask[same]
+
+    def _new(self, layer: LayerRecord) -> int:
         band = _plain_band(layer)
         if band is not None:
             return self._numbered({"band": band})

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwise.names import ConfigError, HeadId, ModelError
+from headwise.see.record import Record
 from headwise.see.roles.role import Role, Roles
 from headwise.show.grid import grid_of_roles
+from headwise.show.page.cases import cases_of, has_rule
 from headwise.show.page.colouring import kinds_told, number, numbers
 
 if TYPE_CHECKING:
@@ -67,10 +69,12 @@ def model_of(table: Table) -> str:
     return str(table.attrs["model"])
 
 
-def told_table(table: Table) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
-    """Colourings of the grid, and of each head what the viewer shows as evidence."""
+def told_table(
+    table: Table, record: Record
+) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+    """Colourings of the grid, and of each head what the viewer shows as evidence, with cases of the record."""
     if isinstance(table, Roles):
-        return [_of_roles(table)], _claims(table)
+        return [_of_roles(table)], _claims(table, record)
     importance = "importance" in table.data_vars
     kind = "importance" if importance else "profile"
     columns = list(_columns(table))
@@ -151,13 +155,24 @@ def _of_roles(roles: Roles) -> dict[str, Any]:
     }
 
 
-def _claims(roles: Roles) -> dict[str, list[dict[str, Any]]]:
+def _claims(roles: Roles, record: Record) -> dict[str, list[dict[str, Any]]]:
+    own = set(record.heads())
+    claimed = [role for role in roles.claimed if role.head in own]
+    pairs = [(role.head, role.probe) for role in claimed if has_rule(role.probe)]
+    cases = cases_of(record, pairs)
     found: dict[HeadId, list[dict[str, Any]]] = {}
-    for role in roles.claimed:
-        found.setdefault(role.head, []).append(
-            {"title": f"Role: {_words(role.probe)}", "lines": _lines(role), "cases": []}
-        )
+    for role in claimed:
+        here = cases.get((role.head, role.probe))
+        block = {"lines": [*_lines(role), _said_of(here)], "cases": here or []}
+        found.setdefault(role.head, []).append({"title": f"Role: {_words(role.probe)}", **block})
     return {str(head): claims for head, claims in found.items()}
+
+
+def _said_of(cases: list[Any] | None) -> str:
+    """What stands above the cases in the text shown, or why there is none."""
+    if cases is None:
+        return "no cases here: its rule comes from annotations, which this text does not have"
+    return "strongest in this text:" if cases else "this text has no case of it"
 
 
 def _lines(role: Role) -> list[str]:

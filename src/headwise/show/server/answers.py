@@ -13,6 +13,7 @@ from headwise.cut.ablating.gates import Gates
 from headwise.hub.load import Model
 from headwise.names import TextError
 from headwise.see.looking import look
+from headwise.see.summary import summarise
 from headwise.see.texts.refusing import check_reads_text
 from headwise.show.page.choosing import least_for
 from headwise.show.page.scene import Scene
@@ -108,8 +109,10 @@ class Answers:
         with ticking(model, job), _turned_down(model, factors):
             record = look(model, text, target=target)
         job.says("looking at what every head does")
-        scene = Scene(record, _title(name, text, note), note, least=least_for(record, _BUDGET))
+        does = summarise(record, progress=job.tick)
         job.check()
+        least = least_for(record, _BUDGET)
+        scene = Scene(record, _title(name, text, note), note, least=least, given=does)
         kept = Kept(scene, name, text, target, factors)
         _ = kept.index
         job.check()
@@ -127,7 +130,9 @@ class Answers:
     def _model(self, name: str, job: Job) -> Model:
         if not self.models.is_loaded(name):
             job.says(f"loading {name}")
-        return self.models.get(name)
+        model = self.models.get(name)
+        job.check()
+        return model
 
     def _gates_of(self, name: str, model: Model) -> Gates:
         if name not in self._gates:
