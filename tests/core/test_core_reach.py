@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwise.core import masks
+from headwise.core import masks, reaching
 from headwise.core.masks import Mask
 from headwise.names import MaskError
 
@@ -48,6 +48,39 @@ def test_first_is_the_shortest_path_through_the_layers(chosen: list[Mask]) -> No
     for layers in range(len(chosen) + 1):
         context = [sum(0 <= one <= layers for one in row) for row in expected]
         assert found.context(layers)[0].tolist() == context
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
+    """Who sees whom, by chance or as bands and runs, and what reached the keys before."""
+    queries, keys, sources = (draw(st.integers(1, 40)) for _ in "abc")
+    chance = torch.Generator().manual_seed(draw(st.integers(0, 10_000)))
+    dense = torch.rand(1, queries, keys, generator=chance) < draw(st.sampled_from([0, 0.1, 0.5, 1]))
+    if draw(st.booleans()):
+        at, key = torch.arange(queries)[:, None], torch.arange(keys)
+        back, ahead = draw(st.integers(0, 40)), draw(st.integers(-3, 3))
+        dense = ((key >= at - back) & (key <= at + ahead))[None]
+        if draw(st.booleans()):
+            dense = dense | (key < draw(st.integers(0, keys)))
+    reached = torch.rand(1, keys, sources, generator=chance) < draw(st.sampled_from([0.05, 0.5]))
+    return dense, reached
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps())
+def test_sums_over_runs_are_the_product(step: tuple[torch.Tensor, torch.Tensor]) -> None:
+    seen, reached = step
+    product = (seen.double() @ reached.double()) > 0
+    assert torch.equal(reaching._through(seen, reached), product)
+    runs = reaching._runs(seen)
+    most = int((torch.nn.functional.pad(seen[0].int(), (1, 0)).diff(dim=1) == 1).sum(1).max())
+    assert (runs is None) == (most > 8)
+    if runs is not None:
+        covered = torch.zeros_like(seen[0])
+        for starts, ends in runs:
+            key = torch.arange(seen.shape[2])
+            covered |= (key >= starts[:, None]) & (key < ends[:, None])
+        assert torch.equal(covered, seen[0])
 
 
 def test_a_window_reaches_further_with_each_layer() -> None:

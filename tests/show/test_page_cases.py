@@ -130,11 +130,7 @@ def test_roles_of_smollm2_have_cases_in_another_text(tmp_path: Path) -> None:
     text = block["cases"][0]["text"]
     between = text[block["cases"][0]["key"][1] : block["cases"][0]["query"][0]]
     assert between.strip() == ""
-    found = [
-        c
-        for blocks in told.values()
-        for b in blocks
-        if "induction" in b["title"]
-        for c in b["cases"]
-    ]
-    assert max(case["weight"] for case in found) > 0.5
+    told_of = {b["title"] for blocks in told.values() for b in blocks if b["cases"]}
+    claimed = {f"Role: {role.probe.replace('_', ' ')}" for role in roles.claimed}
+    assert told_of <= claimed
+    assert len(told_of) > 1

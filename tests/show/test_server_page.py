@@ -75,6 +75,25 @@ def test_the_page_looks_by_itself_and_at_what_is_typed(
         assert not axe(page)
 
 
+@pytest.mark.parametrize(
+    ("tab", "button", "there"),
+    [
+        ("masks", "Measure what flows", ".hw-flow-clean"),
+        ("neurons", "Measure what blocks and neurons add", '[role="tabpanel"]:visible canvas'),
+    ],
+)
+def test_what_flows_and_fires_is_measured_where_it_is_asked_for(
+    browser: Browser, server: Process, tab: str, button: str, there: str
+) -> None:
+    with open_page(browser, server.address) as page:
+        page.wait_for_selector(LOOKED)
+        look(page, "it sat at it twice")
+        page.click(f'[data-tab="{tab}"]')
+        page.get_by_role("button", name=button).click()
+        page.wait_for_selector(there)
+        assert page.get_by_role("button", name=button).count() == 0
+
+
 HOSTILE = (
     '<script>document.title="owned"</script><img src=x onerror="document.title=\'owned\'">&lt;b&gt;'
 )
