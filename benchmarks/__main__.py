@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import RESULTS
 
 HERE = Path(__file__).parent
-PARTS = ("blocks", "window", "startup", "kernel", "heads", "halved")
+PARTS = ("blocks", "window", "startup", "kernel", "heads", "halved", "page", "frames")
 TABLES = (
     "heads",
     "heads-memory",
@@ -23,10 +23,10 @@ TABLES = (
     "window",
     "startup",
     "page",
+    "frames",
     "halved",
     "healing",
     "cutting",
-    "importance",
     "importance",
 )
 MARK = "<!-- tables: written by python benchmarks -->\n"

@@ -1,7 +1,8 @@
 """What the page's map costs in a browser: moves from head to head, and of a zoomed view, in headless Chromium.
 
-    headwise look --html page.html TEXT
-    python benchmarks/frames.py page.html [more.html ...] [--moves 60]
+    python benchmarks/frames.py [page.html ...] [--moves 60]
+
+Pages are those of `headwise look --html`; without any, one of SmolLM2 at 1,024 tokens is made (as page.py makes it).
 
 A move is a press of an arrow. Its work is what the key's handler and the callbacks of frames take until the new
 picture is there; the thread's time counts decoding, style, layout and painting too, as Chromium's TaskDuration has
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass
 from itertools import cycle, islice, repeat
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -166,19 +168,29 @@ def table(rows: Sequence[Frames]) -> list[str]:
     return lines
 
 
+def made(path: Path, tokens: int = 1024) -> Path:
+    """A page of SmolLM2, where none is at hand."""
+    import headwise as hw
+    from page import text_of
+
+    model = hw.load("smollm2")
+    hw.save_page(hw.look(model, text_of(model, tokens)), path)
+    return path
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("pages", nargs="+", type=Path)
+    parser.add_argument("pages", nargs="*", type=Path)
     parser.add_argument("--moves", type=int, default=60)
     options = parser.parse_args()
     heads = {"keys": snake, "shift": False, "on": None, "says": "head to head"}
     view = {"keys": down, "shift": True, "on": ".hw-map canvas", "says": "down a zoomed view"}
     rows = []
-    with sync_playwright() as playwright:
+    with sync_playwright() as playwright, TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        for path in options.pages:
+        for path in options.pages or [made(Path(folder) / "page.html")]:
             rows.append(measured(browser, path, options.moves, "", heads))
             zoom = "zoom=0,60,0,60"
             rows.append(measured(browser, path, options.moves, zoom, view))
