@@ -27,6 +27,9 @@ def test_the_python_on_the_page_of_reach_runs() -> None:
     exec(compile("\n".join(blocks("reach", "python")), "docs/reach.md", "exec"), held)
     assert held["found"].path(11, 4) is not None
     assert held["step"].start == 8
+    assert held["flow"].clean
+    assert held["flow"].says in page("reach")
+    assert held["flow"].moved.shape == held["flow"].allowed.shape == (3, 12, 12)
 
 
 @pytest.mark.parametrize(
