@@ -2,7 +2,7 @@
 
     python benchmarks/frames.py [page.html ...] [--moves 60]
 
-Pages are those of `headwise look --html`; without any, one of SmolLM2 at 1,024 tokens is made (as page.py makes it).
+Pages are those of `headwise look --html`; without any, one of SmolLM2 at 1,024 tokens is made, as in page.py.
 
 A move is a press of an arrow. Its work is what the key's handler and the callbacks of frames take until the new
 picture is there; the thread's time counts decoding, style, layout and painting too, as Chromium's TaskDuration has

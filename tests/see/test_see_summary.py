@@ -157,6 +157,18 @@ def test_cross_attention_knows_only_the_first(layer_of: Make) -> None:
     assert summary.masses["self"] == 0  # another text, though the words are the same
 
 
+def test_means_are_those_of_the_statistics_of_rows(bytes_model: hw.Model) -> None:
+    record = hw.look(bytes_model, "it sat at it, at it")
+    rows = record.statistics()
+    for summary in summarise(record):
+        at = {"layer": summary.id.layer, "head": summary.id.head}
+        for name in ("entropy", "distance", "largest"):
+            mean = float(rows[name].isel(at).mean())
+            assert summary.means[name] == pytest.approx(mean, rel=1e-4)
+        first = record.weights(summary.id)[:, 0].mean()
+        assert summary.means["to_first"] == pytest.approx(first, rel=1e-4)
+
+
 def test_progress_of_a_summary(bytes_model: hw.Model) -> None:
     seen: list[Any] = []
     summarise(hw.look(bytes_model, "ab"), progress=lambda *at: seen.append(at))

@@ -31,8 +31,8 @@ def streamed(layer: LayerRecord, least: float, side: int) -> list[Kept] | None:
     assert found.pooled is not None
     if not bool(torch.isfinite(found.pooled).all() & torch.isfinite(found.entropy).all()):
         return None
-    visible = visible_by_region(layer, side)
-    visible = visible.expand(layer.num_heads, -1, -1).cpu().numpy()
+    counted = visible_by_region(layer, side)
+    visible = counted.expand(layer.num_heads, -1, -1).cpu().numpy()
     return [_kept(layer, found, h, visible[h], least) for h in range(layer.num_heads)]
 
 
