@@ -84,6 +84,8 @@ export function makeApp(root, source, index, store) {
     },
     /** A JSON chunk of a scene ("fires", "flow"); null where the page has none. */
     told: (name, at = store.get().scene) => told.get(`${at}/${name}`),
+    /** The same measured now: kept for every panel, as if the page had been made with it. */
+    keep: (name, at, found) => told.put(`${at}/${name}`, found),
     colours: () => coloursOf(root),
     /** Say something to those who listen rather than look. */
     say(text) {

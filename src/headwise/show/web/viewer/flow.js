@@ -9,7 +9,6 @@ import { fromBase64 } from "./source.js";
 export function flowPanel(app) {
   const stage = el("div"), bar = el("div", { class: "hw-flow-bar" });
   const element = el("section", { class: "hw-flow", "aria-label": "Masks" }, bar, stage);
-  const measured = new Map();
   let built = "", view = null, memory = false;
 
   async function build(state, which) {
@@ -17,7 +16,7 @@ export function flowPanel(app) {
     if (built === key) return;
     built = key;
     view = null;
-    const [told, found] = await Promise.all([app.told("reach", at), measured.get(at) ?? app.told("flow", at)]);
+    const [told, found] = await Promise.all([app.told("reach", at), app.told("flow", at)]);
     if (built !== key) return;
     const flows = found?.flows ?? null;
     if (told === null) return stage.replaceChildren(el("p", { class: "hw-quiet" }, "This page was made without the reach of its masks."));
@@ -62,7 +61,7 @@ export function flowPanel(app) {
   function measureButton(flows, at) {
     if (flows !== null || !app.index.live?.flow) return [];
     return [measuringButton(app, "flow", "Measure what flows", at, (found) => {
-      measured.set(at, found);
+      app.keep("flow", at, found);
       const [scene, which] = built.split(" ");
       built = "";
       if (scene === String(at)) build(app.store.get(), which);

@@ -49,6 +49,8 @@ export function remembering(make, most = 64e6) {
     return entry;
   };
   return {
+    /** Keep what was made elsewhere. */
+    put: (key, value) => held.set(key, { promise: Promise.resolve(value), value, bytes: 0 }),
     /** What is known of this key already, else undefined. */
     known: (key) => take(key)?.value,
     async get(key) {
