@@ -32,11 +32,14 @@ export function flowPanel(app) {
     const stream = !crossed ? scene.streams[0] : scene.streams.find((one) => one.name === (which === "encoder" ? "encoder" : "decoder"));
     const cross = scene.streams.find((one) => one.name === "cross");
     const side = scene.sides[stream.queries], source = crossed && which === "own" ? scene.sides[cross.keys] : null;
-    const found = (flows ?? []).find((one) => one.stream === stream.name);
+    const measured = (name) => {
+      const found = (flows ?? []).find((one) => one.stream === name);
+      return found ? { ...readFlow(found, fromBase64), kept: new Map() } : null;
+    };
     const labels = side.tokens.map(([label]) => label), sources = source?.tokens.map(([label]) => label) ?? null;
     reach.encoderIds = told.ids?.encoder;
     return {
-      reach, flow: found ? { ...readFlow(found, fromBase64), kept: new Map() } : null, heads: told.heads ?? [], labels, sources,
+      reach, flow: measured(stream.name), crossFlow: source === null ? null : measured("cross"), heads: told.heads ?? [], labels, sources,
       spoken: spokenTokens(labels, sources), facts: [scene.model, `Text: ${shortText(side.text)}`], colours: () => app.colours(),
       state: () => pointed(app.store.get()), set: point,
     };
@@ -44,6 +47,7 @@ export function flowPanel(app) {
 
   const pointed = ({ layer, query, key, pinned }) => ({ layer, query, key, memory, pinned });
 
+  /** `memory`: whether the key is a token of the encoder's text, which the state does not say. */
   function point({ memory: across, ...patch }) {
     if (across !== undefined) memory = across;
     app.store.set(patch);

@@ -1,14 +1,17 @@
 // The labels of columns: turned, but Chinese, Japanese and Korean letters and emoji upright, one over the other.
 
-const UPRIGHT = /^(?:[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]|\p{Script=Han}|\p{Extended_Pictographic}|[\s\u200d\ufe0f\u20e3]|\p{Emoji_Modifier}|\p{Regional_Indicator})+$/u;
+const UPRIGHT = /^(?:[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]|\p{Script=Han}|\p{Extended_Pictographic}|[\s\u200d\ufe0f\u20e3]|\p{Emoji_Modifier}|\p{Regional_Indicator})+(?:·\d+)?$/u;
 const UPRIGHT_STEP = 12; // units of the page from one letter to the next
 const lettersCut = globalThis.Intl?.Segmenter ? new Intl.Segmenter() : null;
 
 /** Whether a label stands upright, character under character, where others are turned. */
 export const upright = (label) => UPRIGHT.test(label) && label.trim() !== "";
 
-/** What a reader takes for letters: an emoji of several characters is one. */
-export const lettersOf = (label) => (lettersCut ? Array.from(lettersCut.segment(label.trim()), (one) => one.segment) : Array.from(label.trim()));
+/** What a reader takes for letters: an emoji of several characters is one, and so is "·2" of a byte of a letter. */
+export function lettersOf(label) {
+  const [, word, part] = label.trim().match(/^(.*?)(·\d+)?$/su);
+  return [...(lettersCut ? Array.from(lettersCut.segment(word), (one) => one.segment) : word), ...(part ? [part] : [])];
+}
 
 /** How high an upright label is. */
 export const uprightHeight = (label, step = UPRIGHT_STEP) => lettersOf(label).length * step;

@@ -104,7 +104,7 @@ function drawReachLabels(pen, colours, { left, top, cell, rows, columns, words }
     return;
   }
   const step = (most) => TICK_STEPS.find((n) => n * cell >= most) ?? 2000;
-  const across = step(9 + 7 * String(columns.length - 1).length), down = step(12);
+  const across = step(9 + 7 * String(columns.length - 1).length), down = step(26);
   pen.textAlign = "center";
   for (let k = 0; k < columns.length; k += across) pen.fillText(String(k), left + (k + 0.5) * cell, top / 2);
   pen.textAlign = "right";
