@@ -33,8 +33,9 @@ export function fromBase64(text) {
 
 /** What Python's zlib.compress made small. */
 export async function inflate(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const { readable, writable } = new DecompressionStream("deflate"), writer = writable.getWriter();
+  for (const done of [writer.write(bytes), writer.close()]) done.catch(() => {}); // what is damaged is told by reading
+  return new Uint8Array(await new Response(readable).arrayBuffer());
 }
 
 /** Remembers what was made lately, up to a size; `make` may be asynchronous. */
