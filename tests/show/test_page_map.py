@@ -307,3 +307,20 @@ def test_what_is_pinned_is_outlined_and_keeps_its_colours(
         page.evaluate("location.hash = 'head=1.2'")
         page.wait_for_selector(".hw-map-row[hidden]", state="attached")
         assert page.screenshot(clip=around) != lined
+
+
+def test_chinese_and_emoji_stand_upright_above_their_columns(
+    browser: Browser, page_file: Files, tiny_records: Records
+) -> None:
+    with open_page(browser, page_file(tiny_records["mixed"]), "head=1.2&unit=words") as page:
+        ready(page, "1.2")
+        page.locator(".hw-export summary").click()
+        with page.expect_download() as saved:
+            page.locator(".hw-export").get_by_role("button", name="SVG").click()
+        svg = Path(saved.value.path()).read_text("utf-8")
+    texts = re.findall(r"<text([^>]*)>([^<]*)<", svg)
+    turned = "".join(text for how, text in texts if 'transform="matrix(0' in how)
+    straight = [text for how, text in texts if 'transform="matrix(0' not in how]
+    assert "book" in turned
+    assert not set("他看了👩🚀") & set(turned)
+    assert {"他", "看", "了", "🚀"} <= set(straight)  # those of rows are isolated

@@ -175,9 +175,7 @@ def test_nothing_moves_when_a_token_is_pinned_or_freed(
     browser: Browser, page_file: Files, tiny_records: Records, width: int
 ) -> None:
     page_of = page_file(tiny_records["encoder"])
-    with open_page(
-        browser, page_of, "head=1.2", viewport={"width": width, "height": 900}
-    ) as page:
+    with open_page(browser, page_of, "head=1.2", viewport={"width": width, "height": 900}) as page:
         page.wait_for_selector(".hw-token")
         below = "() => document.querySelector('.hw-body').getBoundingClientRect().top"
         free = page.evaluate(below)

@@ -134,7 +134,9 @@ def _titles(records: Sequence[Record], notes: Sequence[str] | None) -> list[str]
     """What tells the records apart, first what does so best: a note, the model where there are several, the text."""
     said = list(notes) if notes else [""] * len(records)
     models = len({record.model for record in records}) > 1
-    changed = {(record.model, record.text) for record, note in zip(records, said, strict=True) if note}
+    changed = {
+        (record.model, record.text) for record, note in zip(records, said, strict=True) if note
+    }
     found = []
     for record, note in zip(records, said, strict=True):
         before = "unchanged" if (record.model, record.text) in changed else ""
