@@ -131,7 +131,7 @@ def checked_start(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str
 
 
 def _titles(records: Sequence[Record], notes: Sequence[str] | None) -> list[str]:
-    """What tells the records apart, first what does so best: a note, the model where there are several, the text."""
+    """What tells records apart, what does so best first: a note, the model where there are several, the text."""
     said = list(notes) if notes else [""] * len(records)
     models = len({record.model for record in records}) > 1
     changed = {
