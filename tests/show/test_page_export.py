@@ -29,7 +29,7 @@ VIEW = "head=1.2&tab=compare&withHead=2.1&query=4&first=hidden"
 def saved(page: Page, button: str, what: str = "tab") -> tuple[str, bytes]:
     """The file that a button of the export hands out: its name and bytes."""
     box = page.locator(".hw-export")
-    if box.is_hidden():
+    if box.get_attribute("open") is None:
         page.keyboard.press("e")
     box.locator("select").select_option(what)
     with page.expect_download() as waiting:

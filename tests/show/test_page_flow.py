@@ -13,13 +13,21 @@ from browser_help import axe, open_page
 from bytes_help import byte_tokenizer
 from headwise.show.page.document import save_document
 from headwise.show.page.fires import told_fires
-from headwise.show.page.flow import told_flow
+from headwise.show.page.flow import told_flow, told_reach
 from headwise.show.page.scene import Scene
+from tiny_help import TARGET, encoder_decoder
+from tiny_help import TEXT as SOURCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 TEXT = "windows <b>leak"
+RED = """(canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let red = 0;
+  for (let i = 0; i < data.length; i += 4) red += data[i] > 180 && data[i + 1] < 40 && data[i + 2] < 90;
+  return red;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +85,38 @@ def test_pointing_and_keys_move(browser: Browser, leaking: Path) -> None:
         canvas.press("-")
         page.locator(".hw-reach-now").get_by_text("3 of 4").wait_for()
         assert not axe(page, ".hw-flow")
+
+
+@pytest.fixture(scope="module")
+def leaking_across(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of an encoder-decoder whose masks, as it is told, close one token of the encoder to all."""
+    model = encoder_decoder()
+    record = hw.look(model, SOURCE, target=TARGET)
+    reach, flow = told_reach(record), told_flow(model, record)
+    length = reach["source_length"]
+    reach["across"]["first"] = [[1, length - 3, -1, 1, 1, 2] for _ in reach["across"]["first"]]
+    (cross,) = (one for one in flow["flows"] if one["stream"] == "cross")
+    leak = [cross["layers"][0], 2, length - 3, 0.5]
+    cross.update(clean=False, leaks=[leak], num_leaks=1, says="it flows")
+    path = tmp_path_factory.mktemp("across") / "leak.html"
+    save_document([Scene(record, told={"flow": flow, "reach": reach})], path)
+    return path
+
+
+def test_a_leak_from_the_encoder_is_outlined_and_led_to(
+    browser: Browser, leaking_across: Path
+) -> None:
+    with open_page(browser, leaking_across, "tab=masks&head=decoder.0.1") as page:
+        maps = {
+            name: page.locator(f'canvas[data-map="{name}"]')
+            for name in ("reach", "flow", "across", "across-flow")
+        }
+        maps["across-flow"].wait_for()
+        red = {name: one.evaluate(RED) > 50 for name, one in maps.items()}
+        assert red == {"reach": False, "flow": False, "across": True, "across-flow": True}
+        page.locator(".hw-flow-leaks").get_by_role("button").click()
+        says = page.locator(".hw-reach-says")
+        says.get_by_text("moves the stream here by").wait_for()
+        assert "never reaches" in says.inner_text()
+        maps["across-flow"].press("ArrowLeft")
+        says.get_by_text("from layer 0 on").wait_for()

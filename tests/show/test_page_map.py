@@ -285,3 +285,42 @@ def test_smollm2_says_where_it_looks(browser: Browser, page_file: Files) -> None
         assert "it" in text
         assert "1st of its row" in text
         assert near(text, record.weights("13.8")[q, k])
+
+
+def test_what_is_pinned_is_outlined_and_keeps_its_colours(
+    browser: Browser, page_file: Files, tiny_records: Records
+) -> None:
+    with open_page(browser, page_file(tiny_records["encoder"]), "head=1.2") as page:
+        ready(page, "1.2")
+        over = page.locator(".hw-map-over").bounding_box()
+        assert over is not None
+        cell = over["height"] / len(tiny_records["encoder"].tokens)
+        clip = {"x": over["x"] + 5, "width": over["width"] - 10}
+        clip |= {"y": over["y"] + 4 * cell + 4, "height": cell - 8}
+        plain = page.screenshot(clip=clip)
+        page.evaluate("location.hash = 'head=1.2&query=4'")
+        page.wait_for_selector(".hw-map-row:not([hidden])")
+        page.wait_for_timeout(100)
+        assert page.screenshot(clip=clip) == plain
+        around = clip | {"y": clip["y"] - 6, "height": clip["height"] + 12}
+        lined = page.screenshot(clip=around)
+        page.evaluate("location.hash = 'head=1.2'")
+        page.wait_for_selector(".hw-map-row[hidden]", state="attached")
+        assert page.screenshot(clip=around) != lined
+
+
+def test_chinese_and_emoji_stand_upright_above_their_columns(
+    browser: Browser, page_file: Files, tiny_records: Records
+) -> None:
+    with open_page(browser, page_file(tiny_records["mixed"]), "head=1.2&unit=words") as page:
+        ready(page, "1.2")
+        page.locator(".hw-export summary").click()
+        with page.expect_download() as saved:
+            page.locator(".hw-export").get_by_role("button", name="SVG").click()
+        svg = Path(saved.value.path()).read_text("utf-8")
+    texts = re.findall(r"<text([^>]*)>([^<]*)<", svg)
+    turned = "".join(text for how, text in texts if 'transform="matrix(0' in how)
+    straight = [text for how, text in texts if 'transform="matrix(0' not in how]
+    assert "book" in turned
+    assert not set("他看了👩🚀") & set(turned)
+    assert {"他", "看", "了", "🚀"} <= set(straight)  # those of rows are isolated

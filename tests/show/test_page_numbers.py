@@ -193,3 +193,29 @@ def test_evidence_is_shown_where_there_is_some_and_missed_where_not(
         assert found.locator("i").count() == 0
         assert found.locator("mark").all_inner_texts() == ["The dog", "chased"]
         assert np.isclose(said(found.locator("li p").first.inner_text().split()[-1]), 0.8)
+
+
+@pytest.mark.parametrize(
+    ("scope", "words"),
+    [("layer", "mean over the heads of layer 1"), ("all", "mean over all heads")],
+)
+def test_they_tell_what_the_strip_tells(
+    browser: Browser,
+    page_file: Callable[..., Path],
+    tiny_records: dict[str, Record],
+    scope: str,
+    words: str,
+) -> None:
+    record = tiny_records["encoder"]
+    layers = [1] if scope == "layer" else [0, 1]
+    mean = np.mean([record.weights(f"{at}.{head}") for at in layers for head in range(4)], axis=0)
+    hash = f"head={HEAD}&query={QUERY}&scope={scope}"
+    with open_page(browser, page_file(record), hash) as page:
+        page.locator(".hw-of-scope").get_by_text(words).wait_for()
+        row = row_of(page)
+        strip = page.locator(".hw-strip-line .hw-gives").inner_text()
+    first = next(value for name, value in row if name == "first token")
+    assert close(first, float(mean[QUERY, 0]))
+    strongest = row[0][1]
+    assert any(close(strongest, float(x)) for x in np.sort(mean[QUERY])[-4:])
+    assert words in strip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,11 +145,19 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
 
 
 def test_titles_tell_scenes_apart() -> None:
-    one, other = small(), replace(small(), model="another")
+    one, other = written(small(), "a cat"), replace(written(small(), "a dog"), model="another")
     text = written(small(), "x" * 200)
-    titles = [scene.title for scene in scenes_of([one, other], notes=["", "without 0.1"])]
-    assert titles == [one.model, "another · without 0.1"]
-    assert scenes_of([text, one])[0].title == "x" * 39 + "…"
+
+    def titles(*records: hw.Record, notes: list[str] | None = None) -> list[str]:
+        return [scene.title for scene in scenes_of(list(records), notes=notes)]
+
+    found = titles(one, other, notes=["", "without 0.1"])
+    assert found == [f"{one.model} · a cat", "without 0.1 · another · a dog"]
+    assert titles(one, one, notes=["", "without 0.1"]) == [
+        "unchanged · a cat",
+        "without 0.1 · a cat",
+    ]
+    assert titles(text, one)[0] == "x" * 39 + "…"
 
 
 @pytest.mark.models

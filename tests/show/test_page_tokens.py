@@ -168,3 +168,22 @@ def test_the_keyboard_walks_and_pins(
         page.wait_for_function("location.hash.includes('query=3')")
         page.locator('.hw-token[data-at="3"]').click()
         page.wait_for_function("!document.querySelector('.hw-token[aria-pressed=\"true\"]')")
+
+
+@pytest.mark.parametrize("width", [1440, 700])
+def test_nothing_moves_when_a_token_is_pinned_or_freed(
+    browser: Browser, page_file: Files, tiny_records: Records, width: int
+) -> None:
+    page_of = page_file(tiny_records["encoder"])
+    with open_page(browser, page_of, "head=1.2", viewport={"width": width, "height": 900}) as page:
+        page.wait_for_selector(".hw-token")
+        below = "() => document.querySelector('.hw-body').getBoundingClientRect().top"
+        free = page.evaluate(below)
+        point(page, 6)
+        page.locator(".hw-strip-line .hw-gives").wait_for()
+        assert page.evaluate(below) == free
+        page.locator('.hw-token[data-at="3"]').click()
+        page.locator(".hw-strip-line .hw-gets").wait_for()
+        assert page.evaluate(below) == free
+        line = page.locator(".hw-strip-line")
+        assert line.evaluate("(one) => one.scrollHeight <= one.clientHeight")

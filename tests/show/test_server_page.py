@@ -144,6 +144,20 @@ def test_a_long_paste_does_not_get_into_the_field(browser: Browser, server: Proc
         )
 
 
+def picture(page: Page) -> str:
+    """The picture of the tab shown, as SVG."""
+    page.locator(".hw-export summary").click()
+    with page.expect_download() as saved:
+        page.locator(".hw-export").get_by_role("button", name="SVG").click()
+    page.keyboard.press("Escape")
+    return Path(saved.value.path()).read_text("utf-8")
+
+
+def says(share: float) -> str:
+    """A share as the page writes it."""
+    return f"{share:.{3 if share < 0.1 else 2}f}".replace("0.", ".", 1)
+
+
 def test_turning_heads_off_does_what_ablate_does(
     browser: Browser, server: Process, models: Path, tmp_path: Path, shot: Callable[..., Path]
 ) -> None:
@@ -165,6 +179,9 @@ def test_turning_heads_off_does_what_ablate_does(
         assert max(abs(found[t] - plain[t]) for t in found) > 1e-3
         shot(page, "cut", full_page=True)
         assert not axe(page)
+        told = picture(page)
+        assert "off: 1.3; turned down: 0.2 to 0.5" in told
+        assert f">{says(max(found.values()))}<" in told
         page.keyboard.press("Control+z")
         page.keyboard.press("Control+z")
         page.wait_for_selector("text=All heads are on")

@@ -137,17 +137,17 @@ def checked_start(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str
 
 
 def _titles(records: Sequence[Record], notes: Sequence[str] | None) -> list[str]:
-    """What tells the records apart: the model where there are several, the text where these differ, a note."""
+    """What tells records apart, what does so best first: a note, the model where there are several, the text."""
+    said = list(notes) if notes else [""] * len(records)
     models = len({record.model for record in records}) > 1
-    texts = len({record.text for record in records}) > 1
+    changed = {
+        (record.model, record.text) for record, note in zip(records, said, strict=True) if note
+    }
     found = []
-    for i, record in enumerate(records):
-        parts = [record.model] if models or not texts else []
-        if texts:
-            parts.append(shortened(record.text, 40))
-        if notes and notes[i]:
-            parts.append(notes[i])
-        found.append(" · ".join(parts))
+    for record, note in zip(records, said, strict=True):
+        before = "unchanged" if (record.model, record.text) in changed else ""
+        parts = [note or before, record.model if models else "", shortened(record.text, 40)]
+        found.append(" · ".join(part for part in parts if part) or record.model)
     return found
 
 

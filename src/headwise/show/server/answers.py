@@ -163,10 +163,10 @@ def _turned_down(model: Model, factors: Mapping[str, float]) -> Iterator[None]:
 
 
 def _title(name: str, text: str, note: str) -> str:
-    """What a scene is called among others."""
+    """What a scene is called among others, first what was done to it: lists of names show their beginning."""
     line = " ".join(text.split())
     short = line if len(line) <= _TITLE else f"{line[:_TITLE].rstrip()}…"
-    return f"{name}{f', {note}' if note else ''}: {short}"
+    return " · ".join(part for part in (note, name, short) if part)
 
 
 def _note(factors: Mapping[str, float]) -> str:

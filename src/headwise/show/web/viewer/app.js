@@ -69,21 +69,14 @@ export function makeApp(root, source, index, store) {
     },
     /** The keys of each kind that can be set apart, by tokens or words: {first: [0], separator: [...]}. */
     keysApart(head, at = store.get().scene, unit = store.get().unit) {
-      const scene = app.scene(at), stream = app.streamOf(head, scene);
-      const side = scene.sides[stream.keys];
-      const cross = stream.queries !== stream.keys;
-      const separators = new Set(side.separators);
-      const within = (at_) => {
-        const { first, last } = app.units(side, unit)[at_];
-        for (let t = first; t < last; t++) if (!separators.has(t)) return false;
-        return true;
-      };
-      const first = cross || !side.tokens.length ? [] : [0];
-      const found = app.units(side, unit).map((_, i) => i).filter((i) => !first.includes(i) && within(i));
-      return { first, separator: found };
+      const scene = app.scene(at), stream = app.streamOf(head, scene), side = scene.sides[stream.keys];
+      const name = `${unit}${stream.queries === stream.keys ? "Own" : "Cross"}Apart`;
+      return (side[name] ??= keysSetApart(side, app.units(side, unit), stream.queries !== stream.keys));
     },
     /** A JSON chunk of a scene ("fires", "flow"); null where the page has none. */
     told: (name, at = store.get().scene) => told.get(`${at}/${name}`),
+    /** The same measured now: kept for every panel, as if the page had been made with it. */
+    keep: (name, at, found) => told.put(`${at}/${name}`, found),
     colours: () => coloursOf(root),
     /** Say something to those who listen rather than look. */
     say(text) {
@@ -91,6 +84,16 @@ export function makeApp(root, source, index, store) {
     },
   };
   return app;
+}
+
+/** The units of a side that can be set apart; of a text that another one looks at (`cross`) the first is like others. */
+function keysSetApart(side, units, cross) {
+  const separators = new Set(side.separators), first = cross || !side.tokens.length ? [] : [0];
+  const within = (unit) => {
+    for (let t = unit.first; t < unit.last; t++) if (!separators.has(t)) return false;
+    return true;
+  };
+  return { first, separator: units.map((_, i) => i).filter((i) => !first.includes(i) && within(units[i])) };
 }
 
 /** What `read` makes; one clear line where the bytes are damaged. */

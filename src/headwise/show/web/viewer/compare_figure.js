@@ -3,6 +3,7 @@
 import { isolated, share } from "./dom.js";
 import { apartWords, headWords, oneLine } from "./facts.js";
 import { difference } from "./differences.js";
+import { cutTo } from "./map_layout.js";
 import { font, scaleTop, shade } from "./paint.js";
 import { shadeApart } from "./paint_cells.js";
 import { unitsOf } from "./pairs.js";
@@ -46,7 +47,7 @@ export function drawCompared(pen, map, layout, colours, { x = 0, y = 0 } = {}) {
   pen.fillStyle = colours.ink;
   pen.textBaseline = "middle";
   pen.textAlign = "left";
-  pen.fillText(map.title, x + 2, y + COMPARE_TITLE / 2);
+  pen.fillText(cutTo(map.title, layout.width - 4, font(12, 600)), x + 2, y + COMPARE_TITLE / 2);
   const dots = drawSmallMap(pen, map.cells, map.rows, map.columns, layout,
     { x, y: y + COMPARE_TITLE, colours, top: map.top, diverging: map.diverging, seen: map.seen });
   const shadeAt = map.diverging ? (part) => shadeApart(2 * part - 1, colours.dark) : (part) => shade(part, colours.dark);

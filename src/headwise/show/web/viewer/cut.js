@@ -5,6 +5,7 @@ import { makePast } from "./plan.js";
 import { modelAsked, asLine, lookedAt } from "./live.js";
 import { cutGrid } from "./cut_grid.js";
 import { showEffects } from "./cut_effects.js";
+import { cutFigure } from "./cut_figure.js";
 import { planPart } from "./cut_plan.js";
 
 const CUT_REST = 120; // milliseconds without a further change before the server is asked
@@ -21,7 +22,14 @@ export function cutPanel(app) {
     el("div", { class: "hw-cut-body" }, el("div", { class: "hw-cut-left" }, cut.grid.element), el("div", { class: "hw-cut-right" }, cut.error, cut.effects)),
     cut.plan.element);
   cut.does = does;
-  return { name: "cut", title: "Cut", element, offered: () => Boolean(app.index.live?.cut), keys: keysOfCut(cut), update: (state, changed) => updateCut(cut, state, changed) };
+  return { name: "cut", title: "Cut", element, offered: () => Boolean(app.index.live?.cut), keys: keysOfCut(cut), update: (state, changed) => updateCut(cut, state, changed),
+    figures: (state) => figuresOfCut(cut, state) };
+}
+
+/** What is shown as a picture, once the answer to what is shown is there. */
+function figuresOfCut(cut, state) {
+  if (cut.result === null || cut.known?.key !== askedKey(cut, state)) return [];
+  return [cutFigure(cut.app.scene(), cut.result, planOf(cut), tokenOf(cut, state))];
 }
 
 /** The past of the plans of the model that is shown. */

@@ -15,9 +15,9 @@ export function showEffects(element, app, result, at, some) {
   return some && result.loss !== null ? `Loss changes by ${signed(result.loss.change)} nats per token` : "";
 }
 
-const signed = (x) => (x === null ? "–" : `${x < 0 ? "−" : "+"}${short(Math.abs(x))}`);
+export const signed = (x) => (x === null ? "–" : `${x < 0 ? "−" : "+"}${short(Math.abs(x))}`);
 const startHint = () => el("p", { class: "hw-quiet" }, "Turn a head off to see which predictions change.");
-const shownToken = (token) => isolated(token.trim() === "" ? JSON.stringify(token).slice(1, -1) : token.replaceAll("\n", "⏎"));
+export const shownToken = (token) => isolated(token.trim() === "" ? JSON.stringify(token).slice(1, -1) : token.replaceAll("\n", "⏎"));
 
 function lossLine(loss) {
   if (loss === null) return el("p", { class: "hw-cut-loss" }, "One token has no next one, so there is no loss.");
@@ -27,11 +27,15 @@ function lossLine(loss) {
     el("b", { "data-change": String(loss.change) }, signed(loss.change)), error, el("span", { class: "hw-quiet" }, ` (standard error over ${plural(loss.count, "token")})`));
 }
 
-/** What comes after one token, before and after: the likeliest of both. */
-function nextTable(one) {
+/** The likeliest to come after one token, before and after: [[token, [probability before, after]], ...]. */
+export function likelyNext(one) {
   const likely = new Map();
   for (const [token, before, after] of [...one.before, ...one.after, ...(one.actual ? [one.actual] : [])]) likely.set(token, [before, after]);
-  const rows = [...likely].sort(([, a], [, b]) => Math.max(...b) - Math.max(...a)).slice(0, EFFECT_LINES);
+  return [...likely].sort(([, a], [, b]) => Math.max(...b) - Math.max(...a)).slice(0, EFFECT_LINES);
+}
+
+function nextTable(one) {
+  const rows = likelyNext(one);
   return el("table", { class: "hw-cut-next" }, el("caption", {}, "After ", el("b", { dir: "auto" }, shownToken(one.label)), ` (token ${one.position}) comes next`),
     el("thead", {}, el("tr", {}, ["", "before", "after", "change"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows.map(([token, [before, after]]) => el("tr", { "data-token": token, class: one.actual?.[0] === token ? "hw-actual" : null },

@@ -2,14 +2,14 @@
 
 import { el, isolated, share } from "./dom.js";
 
-/** The evidence of a head, as elements. */
-export function evidenceOf(scene, head) {
+/** The evidence of a head, as elements; `how` says how a view is made with a table. */
+export function evidenceOf(scene, head, how) {
   const found = scene.evidence?.[head] ?? [];
   if (head.startsWith("mean/")) return [];
   if (found.length) return found.map(claimParts);
   const some = Object.values(scene.evidence ?? {}).some((claims) => claims.length);
   const words = some ? "The table in this page says nothing of this head."
-    : "No corpus numbers in this page: what is above is of this text alone. Make it with --with roles.nc to have them.";
+    : `No corpus numbers here: what is above is of this text alone. ${how}`;
   return [el("p", { class: "hw-quiet" }, words)];
 }
 

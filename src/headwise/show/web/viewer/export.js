@@ -28,6 +28,7 @@ export function exportPanel(app) {
       action("Copy picture", "As PNG, to paste elsewhere", copied),
       action("Copy alt text", "A description for people who cannot see the picture", toldAlt)),
     said, alt));
+  app.root.addEventListener("pointerdown", (event) => element.contains(event.target) || (element.open = false));
   element.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !element.open) return;
     event.stopPropagation();

@@ -9,7 +9,6 @@ import { fromBase64 } from "./source.js";
 export function flowPanel(app) {
   const stage = el("div"), bar = el("div", { class: "hw-flow-bar" });
   const element = el("section", { class: "hw-flow", "aria-label": "Masks" }, bar, stage);
-  const measured = new Map();
   let built = "", view = null, memory = false;
 
   async function build(state, which) {
@@ -17,7 +16,7 @@ export function flowPanel(app) {
     if (built === key) return;
     built = key;
     view = null;
-    const [told, found] = await Promise.all([app.told("reach", at), measured.get(at) ?? app.told("flow", at)]);
+    const [told, found] = await Promise.all([app.told("reach", at), app.told("flow", at)]);
     if (built !== key) return;
     const flows = found?.flows ?? null;
     if (told === null) return stage.replaceChildren(el("p", { class: "hw-quiet" }, "This page was made without the reach of its masks."));
@@ -33,11 +32,14 @@ export function flowPanel(app) {
     const stream = !crossed ? scene.streams[0] : scene.streams.find((one) => one.name === (which === "encoder" ? "encoder" : "decoder"));
     const cross = scene.streams.find((one) => one.name === "cross");
     const side = scene.sides[stream.queries], source = crossed && which === "own" ? scene.sides[cross.keys] : null;
-    const found = (flows ?? []).find((one) => one.stream === stream.name);
+    const measured = (name) => {
+      const found = (flows ?? []).find((one) => one.stream === name);
+      return found ? { ...readFlow(found, fromBase64), kept: new Map() } : null;
+    };
     const labels = side.tokens.map(([label]) => label), sources = source?.tokens.map(([label]) => label) ?? null;
     reach.encoderIds = told.ids?.encoder;
     return {
-      reach, flow: found ? { ...readFlow(found, fromBase64), kept: new Map() } : null, heads: told.heads ?? [], labels, sources,
+      reach, flow: measured(stream.name), crossFlow: source === null ? null : measured("cross"), heads: told.heads ?? [], labels, sources,
       spoken: spokenTokens(labels, sources), facts: [scene.model, `Text: ${shortText(side.text)}`], colours: () => app.colours(),
       state: () => pointed(app.store.get()), set: point,
     };
@@ -45,6 +47,7 @@ export function flowPanel(app) {
 
   const pointed = ({ layer, query, key, pinned }) => ({ layer, query, key, memory, pinned });
 
+  /** `memory`: whether the key is a token of the encoder's text, which the state does not say. */
   function point({ memory: across, ...patch }) {
     if (across !== undefined) memory = across;
     app.store.set(patch);
@@ -62,7 +65,7 @@ export function flowPanel(app) {
   function measureButton(flows, at) {
     if (flows !== null || !app.index.live?.flow) return [];
     return [measuringButton(app, "flow", "Measure what flows", at, (found) => {
-      measured.set(at, found);
+      app.keep("flow", at, found);
       const [scene, which] = built.split(" ");
       built = "";
       if (scene === String(at)) build(app.store.get(), which);

@@ -99,8 +99,8 @@ function connect(app, parts, start) {
   correct();
   parts.show = (state, changed) => {
     const some = app.scenes.length > 0; // a server has none before the first text
+    if (some) tabs.update(state, changed); // first: a canvas that is given a font lays out whatever has changed
     for (const panel of some ? [header, bar, caption, ...aside] : aside.filter((panel) => panel.alone)) guarded(panel, app.notice, state, changed);
-    if (some) tabs.update(state, changed);
     app.root.classList.toggle("hw-empty", !some);
   };
   app.refresh = () => parts.show(store.get(), new Set(Object.keys(START)));

@@ -3,7 +3,8 @@
 import { isolated, share } from "./dom.js";
 import { css, font, inkOn, shade } from "./paint.js";
 import { drawCells } from "./paint_cells.js";
-import { cutTo, legendLayout, upright } from "./map_layout.js";
+import { drawColumnLabel } from "./labels.js";
+import { cutTo, legendLayout } from "./map_layout.js";
 import { leastSaid } from "./map_says.js";
 
 const MAP_LABEL = font(11);
@@ -119,24 +120,8 @@ function drawColumnLabels(pen, colours, { columns, view, layout }) {
   pen.fillStyle = step > 1 ? colours.quiet : colours.ink;
   for (let k = k0; k < k1; k += step) {
     const x = layout.left + (k - k0 + 0.5) * cell, foot = layout.top - layout.gap - 2;
-    if (upright(columns[k].label)) drawUpright(pen, columns[k].label, x, foot, room);
-    else drawTurned(pen, labelWritten(columns[k], room), x, foot);
+    drawColumnLabel(pen, columns[k].label, labelWritten(columns[k], room), x, foot, { room });
   }
-}
-
-function drawUpright(pen, label, x, foot, room) {
-  const letters = Array.from(label).slice(0, Math.max(1, Math.floor(room / 12)));
-  pen.textAlign = "center";
-  letters.forEach((letter, at) => pen.fillText(letter, x, foot - 6 - (letters.length - 1 - at) * 12));
-}
-
-function drawTurned(pen, label, x, foot) {
-  pen.save();
-  pen.translate(x, foot);
-  pen.rotate(-Math.PI / 2);
-  pen.textAlign = "left";
-  pen.fillText(label, 0, 0);
-  pen.restore();
 }
 
 function drawPinned(pen, colours, { pinned, view, layout }) {

@@ -2,12 +2,12 @@
 // so that nothing moves from head to head or while zooming.
 
 import { font } from "./paint.js";
+import { upright, uprightHeight } from "./labels.js";
 
 const MAP_TEXT = font(11);
 const MAP_GAP = 6;
 const CELL_MOST = 44; // units of the page that a cell may have
 const MAP_TALL = 760;
-const UPRIGHT = /^[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\u3000-\u30ff]+$/;
 const textRuler = { pen: null };
 
 /** How wide a text is in a font. */
@@ -16,9 +16,6 @@ export function textWidth(text, given = MAP_TEXT) {
   textRuler.pen.font = given;
   return textRuler.pen.measureText(text).width;
 }
-
-/** Whether a label stands upright, character under character, where others are turned. */
-export const upright = (label) => UPRIGHT.test(label);
 
 /** A text cut to a width, with … where it was cut. */
 export function cutTo(text, width, given = MAP_TEXT) {
@@ -33,7 +30,7 @@ export function cutTo(text, width, given = MAP_TEXT) {
   return `${letters.slice(0, low).join("")}…`;
 }
 
-const lengthDown = (label) => 4 + (upright(label) ? label.length * 12 : textWidth(label));
+const lengthDown = (label) => 4 + (upright(label) ? uprightHeight(label) : textWidth(label));
 
 function widestOf(units, name, length) {
   return (units[name] ??= units.reduce((most, unit) => Math.max(most, length(unit.label)), 0));

@@ -1,4 +1,5 @@
-// What lies over a map without drawing it anew: the cross under the pointer with its labels, a box, the small whole.
+// What lies over a map without drawing it anew: lines beside the row and the column under the pointer (cells keep their
+// colours) with their labels, a box, the small whole.
 
 import { el } from "./dom.js";
 import { penOn } from "./paint.js";
@@ -6,7 +7,7 @@ import { drawCells } from "./paint_cells.js";
 
 /** Adds its elements to the plot. */
 export function mapOverlay(plot) {
-  const row = el("i"), column = el("i"), over = el("div", { class: "hw-map-over" }, row, column);
+  const row = el("i", { class: "hw-map-row" }), column = el("i", { class: "hw-map-column" }), over = el("div", { class: "hw-map-over" }, row, column);
   const rowTag = el("span", { class: "hw-map-tag" }), columnTag = el("span", { class: "hw-map-tag" });
   const frame = el("div", { class: "hw-map-box", hidden: true });
   const mini = el("canvas", { class: "hw-map-mini", hidden: true, "aria-hidden": "true" });
@@ -31,13 +32,13 @@ export function mapOverlay(plot) {
     column.hidden = columnTag.hidden = x === null;
     if (y !== null) {
       const size = Math.max(1.5, high / (q1 - q0));
-      putAt(row, 0, y, wide, size);
+      putAt(row, 0, y - 1, wide, size + 2);
       tagWith(rowTag, drawn.rows[at[0]].label);
       rowTag.style.transform = `translate(${left - 4}px, ${top + y + size / 2}px) translate(-100%, -50%)`;
     }
     if (x !== null) {
       const size = Math.max(1.5, wide / (k1 - k0));
-      putAt(column, x, 0, size, high);
+      putAt(column, x - 1, 0, size + 2, high);
       tagWith(columnTag, drawn.columns[at[1]].label);
       columnTag.style.transform = `translate(${left + x + size / 2}px, ${top - 6}px) translate(-50%, -100%)`;
     }

@@ -16,7 +16,6 @@ export function neuronsPanel(app) {
     el("section", { class: "hw-neurons-most" }, el("h3", {}, "Neurons that fire most here"), el("div", { class: "hw-reach-scroll", tabindex: 0 }, table), why), meaning);
   const none = el("div", { class: "hw-quiet" }, "");
   const element = el("section", { class: "hw-neurons", "aria-label": "Neurons" }, says, found, none);
-  const measured = new Map();
   let held = { scene: null, told: null }, part = "ffn";
 
   function shownFigure(label) {
@@ -26,12 +25,12 @@ export function neuronsPanel(app) {
 
   async function load(scene) {
     held = { scene, told: null };
-    const told = measured.get(scene) ?? await app.told("fires", scene);
+    const told = await app.told("fires", scene);
     if (held.scene !== scene) return;
     held = { scene, told };
     const live = told === null && app.index.live?.fires;
     none.replaceChildren(live ? measuringButton(app, "fires", "Measure what blocks and neurons add", scene, (made) => {
-      measured.set(scene, made);
+      app.keep("fires", scene, made);
       load(scene);
     }) : "This page was made without its neurons: headwise look --html FILE --ffn adds them.");
     draw(app.store.get());

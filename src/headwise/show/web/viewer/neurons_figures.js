@@ -1,6 +1,7 @@
 // Pictures of what blocks add: bars by layer at one token, a map of layers and tokens, and the neurons that fire.
 
-import { share, short } from "./dom.js";
+import { isolated, share, short } from "./dom.js";
+import { drawColumnLabel } from "./labels.js";
 import { css, font, shade } from "./paint.js";
 import { cutLabel, labelWidth } from "./reach_map.js";
 
@@ -122,12 +123,10 @@ function drawHeatLabels(pen, colours, { left, top, cell, high, words, labels, la
   const step = words ? 1 : Math.ceil(40 / cell);
   labels.forEach((label, t) => {
     if (t % step) return;
-    pen.textAlign = words ? "left" : "center";
-    pen.save();
-    pen.translate(left + (t + 0.5) * cell, words ? top - 5 : top / 2);
-    if (words) pen.rotate(-Math.PI / 2);
-    pen.fillText(words ? cutLabel(label) : String(t), 0, 0);
-    pen.restore();
+    const x = left + (t + 0.5) * cell;
+    if (words) return drawColumnLabel(pen, label, isolated(cutLabel(label)), x, top - 5, { room: top - 8, step: 11 });
+    pen.textAlign = "center";
+    pen.fillText(String(t), x, top / 2);
   });
 }
 

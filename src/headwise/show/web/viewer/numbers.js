@@ -5,10 +5,11 @@ import { evidenceOf } from "./evidence.js";
 import { apartWords, headWords } from "./facts.js";
 import { placeWords, ranksOf } from "./ranks.js";
 import { columnNumbers, rowNumbers, seenOf, unitOf } from "./rows.js";
+import { headOfScope } from "./units.js";
 
 const LINKS_LISTED = 6; // links of a token
 const NUMBERS_HEAD = ["head", "scene", "unit", "colour"];
-const NUMBERS_TOKEN = [...NUMBERS_HEAD, "query", "key", "pinned", "first", "separators"];
+const NUMBERS_TOKEN = [...NUMBERS_HEAD, "query", "key", "pinned", "first", "separators", "scope"];
 
 /** Beside the stage, always there. */
 export function numbersPanel(app) {
@@ -20,20 +21,26 @@ export function numbersPanel(app) {
     const scene = app.scene();
     if (NUMBERS_HEAD.some((name) => changed.has(name))) {
       head.replaceChildren(...headParts(app, scene, state));
-      proof.replaceChildren(...(state.head.startsWith("mean/") ? [] : [el("h3", {}, "Evidence"), ...evidenceOf(scene, state.head)]));
+      proof.replaceChildren(...(state.head.startsWith("mean/") ? [] : [el("h3", {}, "Evidence"), ...evidenceOf(scene, state.head, howWith(app.index.live))]));
     }
     if (!NUMBERS_TOKEN.some((name) => changed.has(name))) return;
-    const now = app.cellsNow(state.head);
-    if (now !== undefined) return token.replaceChildren(...tokenParts(app, state, now));
+    const asked = headOfScope(app, state), now = app.cellsNow(asked);
+    if (now !== undefined) return token.replaceChildren(...tokenParts(app, state, asked, now));
     try {
-      await app.cells(state.head);
+      await app.cells(asked);
     } catch (error) {
       return token.replaceChildren(el("p", { class: "hw-quiet" }, error.message));
     }
-    const later = app.store.get(), found = app.cellsNow(later.head);
-    if (later.head === state.head && later.scene === state.scene && found !== undefined) token.replaceChildren(...tokenParts(app, later, found));
+    const later = app.store.get(), found = app.cellsNow(asked);
+    if (headOfScope(app, later) === asked && later.scene === state.scene && found !== undefined) token.replaceChildren(...tokenParts(app, later, asked, found));
   }
   return { name: "numbers", title: "Numbers", element, update };
+}
+
+/** How a table comes into what is looked at: into a file, into a notebook, or not yet into a page that is served. */
+function howWith(live) {
+  if (!live) return "Make the page with --with roles.nc to have them.";
+  return live.look ? "A file made with headwise look --html --with roles.nc has them." : "Give tables=[roles] to show() to have them.";
 }
 
 /** A name, a bar, a number, and a word on it. */
@@ -95,14 +102,16 @@ function linkParts(app, scene, state) {
     { onclick: () => app.store.set({ query, key, pinned: true }) })))];
 }
 
-/** The row of the token that looks and the column of the one looked at; of a text that looks at itself both of one token. */
-function tokenParts(app, state, found) {
+/** The row of the token that looks and the column of the one looked at; of a text that looks at itself both of one token.
+ * `asked` is the head, or the mean of several, that pointing asks. */
+function tokenParts(app, state, asked, found) {
   const stream = app.streamOf(state.head), own = stream.queries === stream.keys;
   const [rows, columns] = app.sidesOf(state.head).map((side) => app.units(side, state.unit));
   const query = unitOf(rows, state.query ?? (own ? state.key : null)), key = unitOf(columns, state.key ?? (own ? state.query : null));
   const parts = [];
-  if (query !== null) parts.push(...rowParts(app, state, found, query, rows, columns));
-  if (key !== null) parts.push(...columnParts(app, state, found, key, rows, columns));
+  if (asked !== state.head && (query ?? key) !== null) parts.push(el("p", { class: "hw-quiet hw-of-scope" }, `Below: ${headWords(app, asked)}.`));
+  if (query !== null) parts.push(...rowParts(app, state, asked, found, query, rows, columns));
+  if (key !== null) parts.push(...columnParts(app, state, asked, found, key, rows, columns));
   if (!parts.length) parts.push(el("p", { class: "hw-quiet" }, "Point at a token to see whom it looks at and who looks at it; click to keep it."));
   return parts;
 }
@@ -110,8 +119,8 @@ function tokenParts(app, state, found) {
 /** Tokens are what is pinned, of a word its first. */
 const pinned = (app, query, key) => () => app.store.set({ query: query.first, key: key.first, pinned: true });
 
-function rowParts(app, state, found, query, rows, columns) {
-  const numbers = rowNumbers(found, query, app.keysApart(state.head, state.scene, state.unit), LINKS_LISTED, seenOf(app, state.head, app.scene(), state.unit));
+function rowParts(app, state, asked, found, query, rows, columns) {
+  const numbers = rowNumbers(found, query, app.keysApart(asked, state.scene, state.unit), LINKS_LISTED, seenOf(app, asked, app.scene(), state.unit));
   const chosen = unitOf(columns, state.key);
   const lines = numbers.links.map(([key, weight]) => barLine(isolated(columns[key].label), weight,
     { kind: key === chosen ? "hw-in hw-chosen" : "hw-in", onclick: pinned(app, rows[query], columns[key]) }));
@@ -125,9 +134,9 @@ function rowParts(app, state, found, query, rows, columns) {
   return [el("h3", {}, isolated(rows[query].label), " looks at"), barList(lines, "hw-row"), ...scaled.map((words) => el("p", { class: "hw-quiet" }, `${words}.`))];
 }
 
-function columnParts(app, state, found, key, rows, columns) {
+function columnParts(app, state, asked, found, key, rows, columns) {
   const title = el("h3", {}, isolated(columns[key].label), " is looked at by");
-  const apart = app.keysApart(state.head, state.scene, state.unit);
+  const apart = app.keysApart(asked, state.scene, state.unit);
   const kind = apart.first.includes(key) ? "first" : apart.separator.includes(key) ? "separators" : null;
   if (kind && state[kind] !== "shown") return [title, el("p", { class: "hw-quiet" }, "This token is set apart; show it again in the bar above.")];
   const numbers = columnNumbers(found, key, LINKS_LISTED);

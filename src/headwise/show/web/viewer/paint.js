@@ -31,9 +31,8 @@ export function shade(part, dark = false) {
 }
 
 /** 256 shades as the numbers of four bytes that an ImageData holds. */
-export function ramp(dark) {
-  return Uint32Array.from({ length: 256 }, (_, i) => dot(shade(i / 255, dark)));
-}
+export const ramp = (dark) => (ramps[dark] ??= Uint32Array.from({ length: 256 }, (_, i) => dot(shade(i / 255, dark))));
+const ramps = {};
 export const dot = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 export const css = (c) => `rgb(${c.join(",")})`;
 export const rgb = (hex) =>

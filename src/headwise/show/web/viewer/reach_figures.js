@@ -7,14 +7,16 @@ import { drawPaths, pathsLayout } from "./reach_paths.js";
 const REACH_BESIDE = 560; // a map wants no more room than this beside another
 const REACH_GAP = 20;
 
-/** The figures for what is looked at now. Each has `point(x, y)`: what a place in it stands for, as state. */
-export function reachFigures(reach, flow, at, given, wide) {
+/** The figures for what is looked at now; `flow` and `crossFlow` are what was measured of the sequence and from its encoder,
+ * or null. Each has `point(x, y)`: what a place in it stands for, as state. */
+export function reachFigures(reach, { flow, crossFlow }, at, given, wide) {
   const way = at.key === null ? null : pathBetween(reach, at.query, at.key, at.memory);
-  const maps = 1 + Number(flow !== null) + Number(reach.across !== null);
-  const room = maps > 1 && wide >= 640 ? Math.max(300, Math.min(REACH_BESIDE, (wide - REACH_GAP * (maps - 1)) / Math.min(maps, 2))) : Math.min(wide, 720);
+  const maps = 1 + [flow, reach.across, crossFlow].filter((one) => one !== null).length;
+  const room = maps > 1 && wide >= 560 ? Math.max(270, Math.min(REACH_BESIDE, (wide - REACH_GAP * (maps - 1)) / Math.min(maps, 2))) : Math.min(wide, 720);
   const found = [reachFigure(reach, flow, at, given, room, way)];
-  if (flow !== null) found.push(flowFigure(reach, flow, at, given, room));
-  if (reach.across !== null) found.push(acrossFigure(reach, at, given, room, way));
+  if (flow !== null) found.push(flowFigure(reach, flow, at, given, room, false));
+  if (reach.across !== null) found.push(acrossFigure(reach, crossFlow, at, given, room, way));
+  if (crossFlow !== null) found.push(flowFigure(reach, crossFlow, at, given, room, true));
   found.push(pathsFigure(reach, at, given, Math.min(wide, 720), way));
   return found;
 }
@@ -33,7 +35,7 @@ function reachFigure(reach, flow, at, given, room, way) {
   const layout = reachLayout(reachRows(given, reach), columns, room, { named: given.labels !== null }), title = flow === null
     ? start ? `Positions ${start} to ${reach.length - 1}; those before come out of a cache` : given.labels ? "Allowed: rows are reached, columns reach" : "Positions: rows are reached, columns reach"
     : "Allowed: columns reach rows";
-  const leaks = flow === null || at.layer === 0 ? [] : leaksAt(reach, flow, at.layer);
+  const leaks = flow === null || at.layer === 0 ? [] : leaksAt(own.first, flow, at.layer);
   return {
     name: "reach", title, width: layout.width, height: layout.height, caption: [...given.facts, `Whose input the masks let into whose output ${passedSaid(reach, at.layer)}; the shade says which layer opens a cell, dark first.`],
     point: (x, y) => reachPoint(layout, x, y, start, false),
@@ -50,35 +52,36 @@ function reachFigure(reach, flow, at, given, room, way) {
   };
 }
 
-function flowFigure(reach, flow, at, given, room) {
-  const names = given.sources ?? given.labels, columns = flow.tried.map((key) => names[key]);
-  const layout = reachLayout(reachRows(given, reach), columns, room, { room: reach.length });
-  const leaks = at.layer === 0 ? [] : leaksAt(reach, flow, at.layer);
+/** What was measured, beside what is allowed; `memory`: of edits in the encoder's text. */
+function flowFigure(reach, flow, at, given, room, memory) {
+  const names = memory ? given.sources : given.labels, columns = flow.tried.map((key) => names[key]);
+  const layout = reachLayout(reachRows(given, reach), columns, room, { room: names.length });
+  const leaks = at.layer === 0 ? [] : leaksAt((memory ? reach.across : reach.own).first, flow, at.layer);
   const all = flow.tried.length === names.length, which = all ? "" : `; ${flow.tried.length} of ${names.length} tokens were edited`;
   return {
-    name: "flow", title: `Measured: columns move rows${which}`, width: Math.max(layout.width, layout.left + 138), height: layout.height + 26,
+    name: memory ? "across-flow" : "flow", title: `Measured${memory ? " from the encoder" : ""}: columns move rows${which}`, width: Math.max(layout.width, layout.left + 138), height: layout.height + 26,
     note: leaks.length ? "Outlined: it flows, and no mask allows it." : "",
     caption: [...given.facts, `Largest change of the residual stream ${passedSaid(reach, at.layer)} by an edit of a token (${flow.draws} tried each), as a share of the stream's length; white: no more than rounding${at.layer ? ` (${flow.floor[at.layer - 1]})` : ""}${which}.`],
     point: (x, y) => {
-      const found = reachPoint(layout, x, y, 0, false);
+      const found = reachPoint(layout, x, y, reach.start, memory);
       return found === null ? null : { ...found, key: found.key === null ? null : flow.tried[found.key] };
     },
     draw(pen, colours) {
       if (at.layer === 0) {
         pen.fillStyle = colours.quiet;
         pen.textAlign = "left";
-        return pen.fillText("before any layer nothing has moved but the edited token itself", 4, layout.top + 12);
+        return pen.fillText(`before any layer nothing has moved${memory ? "" : " but the edited token itself"}`, 4, layout.top + 12);
       }
       drawReachMap(pen, colours, layout, keptFor(flow, `${at.layer} ${colours.dark} ${colours.paper}`, () => flowDots(flow, at.layer, colours)));
       outlineLeaks(pen, colours, layout, leaks.map(([q, , column]) => [q, column]));
-      const key = at.key === null ? null : flow.tried.indexOf(at.key);
+      const key = at.key === null || at.memory !== memory ? null : flow.tried.indexOf(at.key);
       drawReachPointed(pen, colours, layout, at, 0, key === -1 ? null : key);
       drawLogScale(pen, colours, layout.left, layout.height, Math.max(130, Math.min(220, layout.cell * columns.length)));
     },
   };
 }
 
-function acrossFigure(reach, at, given, room, way) {
+function acrossFigure(reach, crossFlow, at, given, room, way) {
   const columns = given.sources ?? Array.from({ length: reach.sources }, (_, i) => String(i));
   const layout = reachLayout(reachRows(given, reach), columns, room, { named: given.sources !== null });
   return {
@@ -90,6 +93,7 @@ function acrossFigure(reach, at, given, room, way) {
       drawReachMap(pen, colours, layout, keptFor(first, `${at.layer} ${colours.dark} ${colours.paper}`, () => reachDots(first, reach.sources, reach.start, at.layer, lastToOpen(reach), colours)), reach.start);
       if (!reach.ids) drawOpens(pen, colours, layout, first, reach.start, reach.sources, at.layer, lastToOpen(reach));
       drawContexts(pen, colours, layout, contextsOf(first, at.layer).slice(reach.start), Math.max(...contextsOf(first, reach.layers)));
+      if (crossFlow !== null && at.layer > 0) outlineLeaks(pen, colours, layout, leaksAt(first, crossFlow, at.layer).map(([q, k]) => [q - reach.start, k]));
       drawReachPointed(pen, colours, layout, at, reach.start, at.memory ? at.key : null);
       drawReachHops(pen, layout, way, "cross", reach.start, colours);
     },
@@ -111,14 +115,14 @@ function pathsFigure(reach, at, given, wide, way) {
   };
 }
 
-/** Where something flows that no mask lets through: [query, key, column of the key]. */
-function leaksAt(reach, flow, layer) {
+/** Where something flows that no mask lets through (`first`: which layer opens each cell): [query, key, column of the key]. */
+function leaksAt(first, flow, layer) {
   if (flow.clean) return [];
   return keptFor(flow, `leaks ${layer}`, () => {
     const found = [], levels = flow.levels(layer), wide = flow.tried.length;
     for (let i = 0; i < levels.length; i++) {
       if (!levels[i]) continue;
-      const q = Math.floor(i / wide), k = flow.tried[i % wide], opens = reach.own.first.at(q, k);
+      const q = Math.floor(i / wide), k = flow.tried[i % wide], opens = first.at(q, k);
       if (opens < 0 || opens > layer) found.push([q, k, i % wide]);
     }
     return found;

@@ -1,5 +1,7 @@
 // Maps of reach: which layer opens each cell, and beside it how far an edit of a token moves each other one.
 
+import { isolated } from "./dom.js";
+import { drawColumnLabel } from "./labels.js";
 import { font, shade, css, mix, rgb, dot, inkOn } from "./paint.js";
 
 const REACH_BARS = 64;
@@ -96,19 +98,13 @@ function drawReachLabels(pen, colours, { left, top, cell, rows, columns, words }
   pen.textBaseline = "middle";
   if (words) {
     pen.textAlign = "right";
-    rows.forEach((label, r) => pen.fillText(cutLabel(label), left - 5, top + (r + 0.5) * cell));
+    rows.forEach((label, r) => pen.fillText(isolated(cutLabel(label)), left - 5, top + (r + 0.5) * cell));
     pen.textAlign = "left";
-    columns.forEach((label, k) => {
-      pen.save();
-      pen.translate(left + (k + 0.5) * cell, top - 5);
-      pen.rotate(-Math.PI / 2);
-      pen.fillText(cutLabel(label), 0, 0);
-      pen.restore();
-    });
+    columns.forEach((label, k) => drawColumnLabel(pen, label, isolated(cutLabel(label)), left + (k + 0.5) * cell, top - 5, { room: top - 8, step: 11 }));
     return;
   }
   const step = (most) => TICK_STEPS.find((n) => n * cell >= most) ?? 2000;
-  const across = step(9 + 7 * String(columns.length - 1).length), down = step(12);
+  const across = step(9 + 7 * String(columns.length - 1).length), down = step(26);
   pen.textAlign = "center";
   for (let k = 0; k < columns.length; k += across) pen.fillText(String(k), left + (k + 0.5) * cell, top / 2);
   pen.textAlign = "right";

@@ -9,18 +9,18 @@ import { masksList, reachSwatches } from "./reach_masks.js";
 import { flowSays, reachSays } from "./reach_words.js";
 
 /**
- * `given` has reach, flow (or null), heads (of layers whose heads differ), labels and sources (names of positions),
+ * `given` has reach, flow and crossFlow (or null), heads (of layers whose heads differ), labels and sources (names of positions),
  * spoken (as in reach_words.js), facts (of the caption), colours(), state() and set({layer, query, key, memory, pinned}).
  */
 export function reachView(given) {
-  const { reach, flow } = given;
+  const { reach, flow, crossFlow = null } = given;
   const parts = { input: layerSlider(reach, given), now: el("output", { class: "hw-reach-now" }), says: el("p", { class: "hw-reach-says", role: "status", "aria-live": "polite" }) };
   const shown = new Map(), masks = el("div"), legend = el("div"), ways = el("div");
   const table = el("details", { class: "hw-reach-table", ontoggle: () => fillContexts(table, reach, view()) }, el("summary", {}, "Context of each position"));
   const stage = el("div", { class: "hw-reach-maps" });
   const element = el("div", { class: "hw-reach" },
     el("div", { class: "hw-reach-bar" }, el("label", {}, "After ", parts.input), parts.now), parts.says,
-    flow === null ? null : leaksList(flow, given), stage, masks, table);
+    flow === null ? null : leaksList(flow, given, false), crossFlow === null ? null : leaksList(crossFlow, given, true), stage, masks, table);
   let themed = "";
 
   const view = () => {
@@ -32,14 +32,14 @@ export function reachView(given) {
   };
 
   function figures() {
-    return reachFigures(reach, flow, view(), given, Math.max(260, element.clientWidth || 700));
+    return reachFigures(reach, { flow, crossFlow }, view(), given, Math.max(260, element.clientWidth || 700));
   }
 
   function draw() {
     const at = view(), colours = given.colours(), theme = `${colours.dark} ${colours.paper}`;
     parts.input.value = String(at.layer);
     parts.now.textContent = ` ${at.layer} of ${plural(reach.layers, "layer")}${passedSpan(reach, at.layer)}`;
-    parts.says.textContent = reachSays(reach, at, given.spoken) + (at.memory ? "" : flowSays(flow, at, given.spoken));
+    parts.says.textContent = reachSays(reach, at, given.spoken) + flowSays(at.memory ? crossFlow : flow, at, given.spoken);
     if (themed !== theme) masks.replaceChildren(el("h3", {}, "Masks: who may attend to whom in one layer"), masksList(reach, given.heads ?? [], colours));
     themed = theme;
     legend.replaceChildren(reachSwatches(reachLegend(reach, colours)));
@@ -103,7 +103,7 @@ function listenToReach(canvas, name, given, reach, view) {
   canvas.addEventListener("click", (event) => point(event, true));
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const patch = reachKey(event.key, { ...view(), memory: name === "across" }, reach);
+    const patch = reachKey(event.key, { ...view(), memory: name.startsWith("across") }, reach);
     if (patch === null) return;
     event.preventDefault();
     event.stopPropagation();
@@ -123,15 +123,16 @@ function reachKey(pressed, { query, key, layer, memory }, reach) {
   return pressed === "Escape" ? { pinned: false, key: null, memory: false } : null;
 }
 
-/** The leaks of a measured flow as a list; each one can be looked at. */
-function leaksList(flow, given) {
-  if (flow.clean) return el("p", { class: "hw-flow-clean" }, `Measured: ${flow.says}.`);
+/** The leaks of a measured flow (`memory`: of edits in the encoder's text) as a list; each one can be looked at. */
+function leaksList(flow, given, memory) {
+  const from = memory ? ", from the encoder" : "";
+  if (flow.clean) return el("p", { class: "hw-flow-clean" }, `Measured${from}: ${flow.says}.`);
   const at = (id) => flow.layers.indexOf(id) + 1, seen = new Set();
   const pairs = flow.leaks.filter(([, q, k]) => !seen.has(`${q} ${k}`) && seen.add(`${q} ${k}`)).slice(0, 12);
-  return el("div", { class: "hw-flow-leaks", role: "alert" }, el("p", {}, `Leaks: ${flow.says}.`),
+  return el("div", { class: "hw-flow-leaks", role: "alert" }, el("p", {}, `Leaks${from}: ${flow.says}.`),
     el("ul", {}, pairs.map(([id, query, key, size]) => el("li", {}, el("button", {
-      type: "button", onclick: () => given.set({ query, key, layer: at(id), pinned: true, memory: false }),
-    }, `layer ${id}: ${given.spoken(key, true)} moves ${given.spoken(query)} by ${Number(size.toPrecision(2))}`)))),
+      type: "button", onclick: () => given.set({ query, key, layer: at(id), pinned: true, memory }),
+    }, `layer ${id}: ${given.spoken(key, memory)} moves ${given.spoken(query)} by ${Number(size.toPrecision(2))}`)))),
     flow.num_leaks > pairs.length ? el("p", { class: "hw-quiet" }, "The largest are listed; the maps outline all of a layer.") : null);
 }
 

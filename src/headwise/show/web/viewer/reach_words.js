@@ -27,11 +27,11 @@ function saysOfOne(reach, layer, q, memory, spoken) {
 }
 
 /** What the measured flow says of a pair after a layer. */
-export function flowSays(flow, { layer, query, key }, spoken) {
+export function flowSays(flow, { layer, query, key, memory }, spoken) {
   if (flow === null || layer === 0) return "";
   const column = key === null ? -1 : flow.tried.indexOf(key);
   if (key === null) return "";
-  if (column < 0) return ` ${spoken(key, true, true)} was not edited.`;
+  if (column < 0) return ` ${spoken(key, memory, true)} was not edited.`;
   const moved = flow.share(flow.levels(layer)[query * flow.tried.length + column]);
   if (moved === 0) return ` Measured: an edit of it moves nothing here after ${plural(layer, "layer")}, beyond rounding.`;
   return ` Measured: an edit of it moves the stream here by ${moved >= 0.01 ? moved.toFixed(2) : moved.toExponential(0)} of its length.`;

@@ -1,7 +1,8 @@
 // A map of one head with its labels, small enough to stand beside others.
 
 import { font } from "./paint.js";
-import { cutTo, upright } from "./map_layout.js";
+import { drawColumnLabel } from "./labels.js";
+import { cutTo } from "./map_layout.js";
 import { drawCells } from "./paint_cells.js";
 
 const SMALL_LABEL = 11, SMALL_STEP = 12.5, SMALL_MOST = 84, SMALL_LEGEND = 8;
@@ -35,25 +36,10 @@ export function drawSmallMap(pen, cells, rows, columns, layout, { x = 0, y = 0, 
     smallLabels(rows, high, (label, middle) => pen.fillText(cutTo(label, SMALL_MOST), x + left - 4, y + top + middle));
   }
   if (top > 8) {
-    smallLabels(columns, wide, (label, middle) => standing(pen, cutTo(label, SMALL_MOST), x + left + middle, y + top - 4));
+    smallLabels(columns, wide, (label, middle) => drawColumnLabel(pen, label, cutTo(label, SMALL_MOST), x + left + middle, y + top - 4, { room: SMALL_MOST, step: SMALL_LABEL }));
   }
   pen.textAlign = "left";
   return dots;
-}
-
-/** A label above its column: turned, but Chinese, Japanese and Korean letters one over the other. */
-function standing(pen, label, x, bottom) {
-  if (upright(label)) {
-    pen.textAlign = "center";
-    const letters = [...label];
-    return letters.forEach((letter, i) => pen.fillText(letter, x, bottom - (letters.length - i - 0.5) * SMALL_LABEL));
-  }
-  pen.textAlign = "left";
-  pen.save();
-  pen.translate(x, bottom);
-  pen.rotate(-Math.PI / 2);
-  pen.fillText(label, 0, 0);
-  pen.restore();
 }
 
 /** Every label, or every second, third, ... where they are too dense to read. */

@@ -33,8 +33,9 @@ export function fromBase64(text) {
 
 /** What Python's zlib.compress made small. */
 export async function inflate(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const { readable, writable } = new DecompressionStream("deflate"), writer = writable.getWriter();
+  for (const done of [writer.write(bytes), writer.close()]) done.catch(() => {}); // what is damaged is told by reading
+  return new Uint8Array(await new Response(readable).arrayBuffer());
 }
 
 /** Remembers what was made lately, up to a size; `make` may be asynchronous. */
@@ -49,6 +50,8 @@ export function remembering(make, most = 64e6) {
     return entry;
   };
   return {
+    /** Keep what was made elsewhere. */
+    put: (key, value) => held.set(key, { promise: Promise.resolve(value), value, bytes: 0 }),
     /** What is known of this key already, else undefined. */
     known: (key) => take(key)?.value,
     async get(key) {

@@ -34,12 +34,14 @@ export function lineOf(app, state, head, { found, asked, looks, rows, columns, w
     const apart = Object.entries(found.apart).map(([kind, held]) => [kind, held[asked.at]]).filter(([kind]) => ways[kind].length);
     const set = new Set(Object.values(ways).flat()), links = looks.gives.filter(([key]) => !set.has(key));
     const others = restOf(found, asked.at, set);
-    line.push(el("span", {}, name(rows[asked.at]), " looks at "), ...apart.map(([kind, weight]) => barPart(PART_TITLES[kind] + wayOf(state, kind), weight, kind)),
-      barPart("others", others, "others"), el("span", {}, links.length ? ["strongest: ", ...strongest(links, columns)] : []));
+    line.push(el("span", { class: "hw-gives" }, el("span", {}, name(rows[asked.at]), " looks at"),
+      ...apart.map(([kind, weight]) => barPart(PART_TITLES[kind] + wayOf(state, kind), weight, kind)), barPart("others", others, "others"),
+      links.length ? el("span", {}, "strongest: ", ...strongest(links, columns)) : null,
+      state.scope === "head" ? null : el("span", { class: "hw-quiet" }, headWords(app, head))));
   }
   if (looks.gets.length) {
     const sum = looks.gets.reduce((all, [, weight]) => all + weight, 0);
-    line.push(el("span", { class: "hw-gets" }, asked.on === "keys" ? name(columns[asked.at]) : "it", ` is looked at with ${share(sum)} in all, most by `,
+    line.push(el("span", { class: "hw-gets" }, name(asked.on === "keys" ? columns[asked.at] : rows[asked.at]), ` is looked at with ${share(sum)} in all, most by `,
       ...strongest(looks.gets, rows)));
   }
   return line;
