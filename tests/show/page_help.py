@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 import headwise as hw
-from headwise.show.page.cells import ROOT, Kept
+from headwise.show.page.apart import SETS
+from headwise.show.page.cells import NONE, ROOT, Kept
 
 
 def small(length: int = 40, heads: int = 4, seed: int = 0, head_dim: int = 8) -> hw.Record:
@@ -47,20 +48,34 @@ def dense(kept: Kept) -> np.ndarray:
 
 def unpacked(data: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """The cells as a matrix (NaN where none is kept), what rows hold besides, and the pooled map."""
-    body = zlib.decompress(data)
-    queries, keys, count, side, complete = np.frombuffer(body, "<u4", 5).tolist()
-    top = float(np.frombuffer(body, "<f4", 2, 20)[0])
-    at = 28
-    parts = []
-    for size in (queries, count, count, queries):
-        low, high = np.frombuffer(body, np.uint8, 2 * size, at).reshape(2, size).astype(int)
-        parts.append(low + 256 * high)
-        at += 2 * size
-    counts, steps, roots, rest = parts
-    found, i = np.full((queries, keys), np.nan), 0
+    (shape, counts, steps, roots, rest, _), pool = _parts(data)
+    found, i = np.full(shape, np.nan), 0
     for q, n in enumerate(counts.tolist()):
         found[q, np.cumsum(steps[i : i + n])] = (roots[i : i + n] / ROOT) ** 2
         i += n
+    return found, _masses(rest), pool
+
+
+def unpacked_apart(data: bytes) -> np.ndarray:
+    """What of the rest of each row lies on each set of keys that can be set apart, [set, query]."""
+    (*_, apart), _ = _parts(data)
+    return _masses(apart)
+
+
+def _masses(roots: np.ndarray) -> np.ndarray:
+    return np.where(roots == NONE, np.nan, (roots / ROOT) ** 2)
+
+
+def _parts(data: bytes) -> tuple[tuple[Any, ...], np.ndarray | None]:
+    body = zlib.decompress(data)
+    queries, keys, count, side, complete = np.frombuffer(body, "<u4", 5).tolist()
+    top = float(np.frombuffer(body, "<f4", 2, 20)[0])
+    at, parts = 28, []
+    for size in (queries, count, count, queries, *[queries] * (0 if complete else len(SETS))):
+        low, high = np.frombuffer(body, np.uint8, 2 * size, at).reshape(2, size).astype(int)
+        parts.append(low + 256 * high)
+        at += 2 * size
     pool = np.frombuffer(body, np.uint8, side * side, at).reshape(side, side)
     assert len(body) == at + side * side
-    return found, (rest / ROOT) ** 2, None if complete else (pool / 255) ** 2 * top
+    apart = np.array(parts[4:]).reshape(-1, queries)
+    return ((queries, keys), *parts[:4], apart), None if complete else (pool / 255) ** 2 * top

@@ -7,7 +7,8 @@ all high bytes, which deflates better. In order:
     cells of each row        [queries]  uint16
     their keys               [cells]    uint16, each as its distance from the one before it in its row
     their weights            [cells]    uint16, round(sqrt(w) * 2047): w to within .0005
-    what rows hold besides   [queries]  uint16, like a weight
+    what rows hold besides   [queries]  uint16, like a weight; 65535: the row's weights are no numbers
+    of that, on each of SETS [set, queries] uint16, like a weight; only where not all cells are kept
     pooled map of the rest   [side, side] uint8: mean weight of a cell not kept, round(sqrt(w / pool_top) * 255)
 
 The whole is deflated (zlib).
@@ -19,11 +20,14 @@ import zlib
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-__all__ = ["ROOT", "Kept", "packed"]
+__all__ = ["NONE", "ROOT", "Kept", "packed"]
 
 ROOT = 2047
+
+NONE = 65535
+"""Stands for what is no number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +39,13 @@ class Kept:
         count: cells kept of each row.
         key: their keys, rising within a row, row after row.
         weight: their weights.
-        rest: what the row's other cells hold together.
+        rest: what the row's other cells hold together; NaN where the row's weights are no numbers, none of which
+            is kept.
         least: cells of at least this weight are kept; 0 = all that may be seen.
         mass: what the cells that are not kept hold, by region; None where all cells are kept.
         others: how many these are, by region.
+        sets: which keys are in each of the sets that can be set apart (`apart.SETS`); None where all are kept.
+        apart: what of the rest lies on them.
     """
 
     shape: tuple[int, int]
@@ -49,6 +56,8 @@ class Kept:
     least: float
     mass: Float[np.ndarray, "side side"] | None = None
     others: Int[np.ndarray, "side side"] | None = None
+    sets: Bool[np.ndarray, "set key"] | None = None
+    apart: Float[np.ndarray, "set query"] | None = None
 
     @property
     def pool(self) -> Float[np.ndarray, "side side"] | None:
@@ -72,6 +81,8 @@ def packed(kept: Kept) -> bytes:
     steps = np.diff(kept.key, prepend=0)
     steps[first] = kept.key[first]
     parts = [kept.count, steps, _roots(kept.weight), _roots(kept.rest)]
+    if kept.apart is not None:
+        parts += [_roots(one) for one in kept.apart]
     body = head + b"".join(_planes(part) for part in parts)
     if pool is not None:
         share = np.sqrt(pool / top) if top > 0 else np.zeros_like(pool)
@@ -81,7 +92,7 @@ def packed(kept: Kept) -> bytes:
 
 def _roots(values: np.ndarray) -> np.ndarray:
     roots: np.ndarray = np.rint(np.sqrt(np.clip(values, 0, 1)) * ROOT)
-    return roots
+    return np.where(np.isnan(roots), NONE, roots)
 
 
 def _planes(values: np.ndarray) -> bytes:

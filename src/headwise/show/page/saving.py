@@ -20,6 +20,9 @@ __all__ = ["ENDINGS", "check_page", "save_page", "scenes_of"]
 
 ENDINGS = (".html", ".htm")
 
+LONGEST = 65_535
+"""Tokens of a text at most: cells are numbered with two bytes."""
+
 
 def save_page(
     records: Record | Sequence[Record],
@@ -86,11 +89,12 @@ def scenes_of(
         summaries: of the first ones, where they are known already.
 
     Raises:
-        ConfigError: no record, or a table of a model that is not shown.
+        ConfigError: no record, a text longer than a page can number, or a table of a model that is not shown.
     """
     if not records or not all(isinstance(record, Record) for record in records):
         came = "none" if not records else type(records[0]).__name__
         raise ConfigError(f"a page takes records from hw.look, at least one, came {came}")
+    _check_length(records)
     shown = {record.model for record in records}
     for table in tables:
         if model_of(table) not in shown:
@@ -113,6 +117,17 @@ def scenes_of(
         )
         for i, (record, title) in enumerate(zip(records, _titles(records, notes), strict=True))
     ]
+
+
+def _check_length(records: Sequence[Record]) -> None:
+    """Refuse a text whose tokens two bytes cannot number."""
+    sides = (x for r in records for one in r.layers.values() for x in (one.queries, one.keys))
+    longest = max((len(side.tokens) for side in sides), default=0)
+    if longest > LONGEST:
+        raise ConfigError(
+            f"a page shows texts of at most {LONGEST:,} tokens a side, came one of {longest:,}; "
+            "look at a part of the text"
+        )
 
 
 def checked_start(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str, Any]:

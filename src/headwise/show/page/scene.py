@@ -20,6 +20,7 @@ from headwise.core.scores import BLOCK_CELLS
 from headwise.names import HeadError, HeadId, LayerId
 from headwise.see.record import LayerRecord, Record, Side, distinct
 from headwise.see.summary import HeadSummary, summarise
+from headwise.show.page.apart import separators_of
 from headwise.show.page.cells import Kept, packed
 from headwise.show.page.colouring import number, of_record
 from headwise.show.page.flow import told_reach
@@ -208,7 +209,7 @@ class Scene:
         if not broken:
             return self.note
         said = ", ".join(map(str, broken[:3])) + (" ..." if len(broken) > 3 else "")
-        why = f"layers {said} hold numbers that are none (NaN): weights that are none are left out"
+        why = f"layers {said} hold numbers that are none (NaN): rows that hold one have no number"
         return f"{self.note}; {why}" if self.note else why
 
 
@@ -219,7 +220,7 @@ def _cells(layer: LayerRecord) -> int:
 
 def _layer(layer: LayerRecord, masks: Masks) -> dict[str, Any]:
     id: LayerId = layer.id
-    return {
+    found = {
         "id": str(id),
         "number": id.layer,
         "heads": list(layer.naming.heads),
@@ -227,20 +228,16 @@ def _layer(layer: LayerRecord, masks: Masks) -> dict[str, Any]:
         "total": layer.naming.total,
         "mask": masks.number(layer),
     }
+    return found | ({} if layer.scores.sink is None else {"sink": True})
 
 
 def _side(side: Side, name: str) -> dict[str, Any]:
-    alone = [
-        i
-        for i, token in enumerate(side.tokens)
-        if token.special or (token.id >= 0 and not any(c.isalnum() for c in token.text))
-    ]
     found = {
         "text": side.text,
         "name": name,
         "tokens": [[t.label, t.start, t.end, int(t.special)] for t in side.tokens],
         "words": [[w.text, w.first, w.last] for w in side.words],
-        "separators": alone,
+        "separators": separators_of(side),
     }
     return found | ({"rtl": True} if right_to_left(side.text) else {})
 

@@ -11,12 +11,16 @@ import torch
 from torch import Tensor
 
 from headwise.core.kernel import MOST_TOP
-from headwise.core.streaming import Statistics, Wanted, measure_rows
+from headwise.core.streaming import Statistics, Wanted, measure
 from headwise.see.record import LayerRecord
+from headwise.show.page.apart import apart_keys
 from headwise.show.page.cells import Kept
 from headwise.show.page.regions import visible_by_region
 
 __all__ = ["streamed"]
+
+_NARROWEST = 16
+"""Channels of values that the kernel takes at least."""
 
 
 def streamed(layer: LayerRecord, least: float, side: int) -> list[Kept] | None:
@@ -27,13 +31,25 @@ def streamed(layer: LayerRecord, least: float, side: int) -> list[Kept] | None:
     top = _most(least)
     if top > MOST_TOP or layer.scores.sink is not None or not all(layer.scores.shape):
         return None
-    found = measure_rows(layer.scores, Wanted(top=top, pool=side))
+    sets = apart_keys(layer)
+    lies, found = measure(layer.scores, _as_values(layer, sets), Wanted(top=top, pool=side))
     assert found.pooled is not None
     if not bool(torch.isfinite(found.pooled).all() & torch.isfinite(found.entropy).all()):
         return None
     counted = visible_by_region(layer, side)
     visible = counted.expand(layer.num_heads, -1, -1).cpu().numpy()
-    return [_kept(layer, found, h, visible[h], least) for h in range(layer.num_heads)]
+    on = lies[0, ..., : len(sets)].double().cpu().numpy()
+    return [
+        _kept(layer, found, h, visible[h], least, (sets, on[h].T)) for h in range(layer.num_heads)
+    ]
+
+
+def _as_values(layer: LayerRecord, sets: np.ndarray) -> Tensor:
+    """Values of which each query takes what it gives the keys of each set: 1 there."""
+    k = layer.scores.k
+    wide = k.new_zeros(*k.shape[:3], _NARROWEST)
+    wide[..., : len(sets)] = torch.from_numpy(sets.T).to(wide)
+    return wide
 
 
 def _most(least: float) -> int:
@@ -42,7 +58,12 @@ def _most(least: float) -> int:
 
 
 def _kept(
-    layer: LayerRecord, found: Statistics, head: int, visible: np.ndarray, least: float
+    layer: LayerRecord,
+    found: Statistics,
+    head: int,
+    visible: np.ndarray,
+    least: float,
+    apart: tuple[np.ndarray, np.ndarray],
 ) -> Kept:
     assert found.top_keys is not None
     assert found.top_weights is not None
@@ -59,7 +80,10 @@ def _kept(
     np.subtract.at(others, region, 1)
     mass = np.where(others > 0, np.maximum(mass, 0), 0)
     count = np.bincount(row, minlength=queries)
-    return Kept((queries, keys), count, key, weight, rest, least, mass, others)
+    sets, on = apart
+    kept = [np.bincount(row[own[key]], weight[own[key]], minlength=queries) for own in sets]
+    beside = np.clip(on - kept, 0, rest)
+    return Kept((queries, keys), count, key, weight, rest, least, mass, others, sets, beside)
 
 
 def _strong(keys: Tensor, weights: Tensor, least: float) -> tuple[np.ndarray, ...]:

@@ -1,9 +1,11 @@
 // What every panel is given: the scenes, the state, and the cells of a head once they are read.
 
 import { inflate, remembering } from "./source.js";
-import { readCells, setApart, toWords } from "./cells.js";
+import { readCells, toWords } from "./cells.js";
 import { coloursOf } from "./paint.js";
 import { headsOfMean, meanOfCells } from "./means.js";
+import { setApart } from "./setapart.js";
+import { layersOf } from "./units.js";
 
 /** The kinds of keys that can be set apart, and the state that says how. */
 export const APART = { first: "first", separator: "separators" };
@@ -48,7 +50,7 @@ export function makeApp(root, source, index, store) {
     },
     /** The cells of a head as they were made. */
     rawCells: (head, at = store.get().scene) => raw.get(`${at}/${head}`),
-    /** As they are to be shown now: by words, with what is set apart; {cells, apart, raw} (apart: per row of cells). */
+    /** As they are to be shown now: by words, with what is set apart; {raw, and what setApart gives}. */
     async cells(head, at = store.get().scene, state = store.get()) {
       return app.shown(await app.rawCells(head, at), head, at, state);
     },
@@ -63,7 +65,8 @@ export function makeApp(root, source, index, store) {
       if (cells.shownAs.key === key) return cells.shownAs.found;
       const [rows, columns] = app.sidesOf(head, app.scene(at));
       const by = state.unit === "words" ? toWords(cells, rows.words, columns.words) : cells;
-      const found = { raw: cells, ...setApart(by, app.keysApart(head, at, state.unit), { first: state.first, separator: state.separators }) };
+      const ways = { first: state.first, separator: state.separators }, sunk = layersOf(app, head, app.scene(at)).some((layer) => layer.sink);
+      const found = { raw: cells, ...setApart(by, app.keysApart(head, at, state.unit), ways, sunk) };
       cells.shownAs = { key, found };
       return found;
     },

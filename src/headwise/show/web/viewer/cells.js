@@ -1,21 +1,31 @@
 // The pattern of one head as the cells that were kept, row by row, and what the others of a region hold on average.
 
 const ROOT = 2047; // a weight w is kept as round(sqrt(w) * ROOT)
+const NO_NUMBER = 65535; // what rows hold besides, where their weights are no numbers
 const HEADER = 7; // numbers of four bytes before the cells
 
 /**
  * The cells of a pattern: those of query q are start[q] .. start[q + 1] of `key` (rising) and `weight`.
  *
  * `complete` says that every cell that may be seen is there; else `rest[q]` is what the others of row q hold together,
- * and `pool` (side x side, row by row) the mean weight of a cell that was not kept, by region.
+ * and `pool` (side x side, row by row) the mean weight of a cell that was not kept, by region. What of the rest lies on
+ * keys that can be set apart: `apartRest` = {first, separator}, by row; `wordRest` the same for those set apart by words.
+ * Both are null where there is no rest. `broken[q]` marks rows whose weights are no numbers, which hold no cells; null
+ * where there are none.
  */
 export class Cells {
-  constructor(queries, keys, start, key, weight, rest, side, pool, complete, least) {
-    Object.assign(this, { queries, keys, start, key, weight, rest, side, pool, complete, least });
+  constructor(queries, keys, start, key, weight, rest, side, pool, complete, least, { apartRest = null, wordRest = null, broken = null } = {}) {
+    Object.assign(this, { queries, keys, start, key, weight, rest, side, pool, complete, least, apartRest, wordRest, broken });
   }
 
-  /** The weight of one cell; null where it was not kept (or may not be seen). */
+  /** Whether the weights of a row are no numbers. */
+  isBroken(q) {
+    return this.broken !== null && this.broken[q] === 1;
+  }
+
+  /** The weight of one cell; null where it was not kept (or may not be seen), NaN where it is no number. */
   at(q, k) {
+    if (this.isBroken(q)) return NaN;
     let low = this.start[q], high = this.start[q + 1] - 1;
     while (low <= high) {
       const middle = (low + high) >> 1;
@@ -38,7 +48,7 @@ export class Cells {
     const found = [];
     for (let q = 0; q < this.queries; q++) {
       const weight = this.at(q, k);
-      if (weight !== null) found.push([q, weight]);
+      if (weight !== null && !Number.isNaN(weight)) found.push([q, weight]);
     }
     return found.sort((a, b) => b[1] - a[1]).slice(0, most);
   }
@@ -49,15 +59,19 @@ export class Cells {
   }
 
   get bytes() {
-    return this.start.byteLength + this.key.byteLength + this.weight.byteLength + this.rest.byteLength;
+    const planes = [this.apartRest, this.wordRest].flatMap((rest) => Object.values(rest ?? {}));
+    return [this.start, this.key, this.weight, this.rest, ...planes].reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 }
 
 /** Read the bytes that Python's show/page/cells.py writes (inflated). */
 export function readCells(bytes) {
+  if (bytes.length < HEADER * 4) throw new Error("bytes are missing");
   const head = new DataView(bytes.buffer, bytes.byteOffset, HEADER * 4);
-  const [queries, keys, count, side, complete] = [0, 4, 8, 12, 16].map((at) => head.getUint32(at, true));
-  const poolTop = head.getFloat32(20, true), least = head.getFloat32(24, true);
+  const [queries, keys, count, side, whole] = [0, 4, 8, 12, 16].map((at) => head.getUint32(at, true));
+  const complete = whole === 1, poolTop = head.getFloat32(20, true), least = head.getFloat32(24, true);
+  const size = HEADER * 4 + 2 * (2 * queries + 2 * count + (complete ? 0 : 4 * queries)) + side * side;
+  if (bytes.length !== size || (complete && side > 0)) throw new Error("bytes are missing, or too many");
   let at = HEADER * 4;
   const wide = (n) => { // numbers of two bytes: all low bytes, then all high bytes
     const low = bytes.subarray(at, at + n), high = bytes.subarray(at + n, at + 2 * n);
@@ -66,31 +80,45 @@ export function readCells(bytes) {
     for (let i = 0; i < n; i++) found[i] = low[i] | (high[i] << 8);
     return found;
   };
-  const counts = wide(queries), steps = wide(count), roots = wide(count), rests = wide(queries);
-  const start = new Uint32Array(queries + 1), weight = new Float32Array(count);
-  for (let q = 0; q < queries; q++) start[q + 1] = start[q] + counts[q];
-  for (let q = 0; q < queries; q++) { // each key as its distance from the one before it in the row
-    for (let i = start[q] + 1; i < start[q + 1]; i++) steps[i] += steps[i - 1];
-  }
-  for (let i = 0; i < count; i++) weight[i] = (roots[i] / ROOT) ** 2;
-  const rest = Float32Array.from(rests, (root) => (root / ROOT) ** 2);
+  const masses = (roots) => Float32Array.from(roots, (root) => (root === NO_NUMBER ? 0 : (root / ROOT) ** 2));
+  const counts = wide(queries), steps = wide(count), weight = masses(wide(count)), rests = wide(queries);
+  const start = startsOf(counts, count);
+  keysOfSteps(steps, start, keys);
+  const broken = rests.includes(NO_NUMBER) ? Uint8Array.from(rests, (root) => (root === NO_NUMBER ? 1 : 0)) : null;
+  const pair = () => ({ first: masses(wide(queries)), separator: masses(wide(queries)) });
+  const apartRest = complete ? null : pair(), wordRest = complete ? null : pair();
   const pool = Float32Array.from(bytes.subarray(at, at + side * side), (part) => (part / 255) ** 2 * poolTop);
-  return new Cells(queries, keys, start, steps, weight, rest, side, pool, complete === 1, least);
+  return new Cells(queries, keys, start, steps, weight, masses(rests), side, pool, complete, least, { apartRest, wordRest, broken });
+}
+
+/** Where the cells of each row begin, of how many each has. */
+function startsOf(counts, count) {
+  const start = new Uint32Array(counts.length + 1);
+  for (let q = 0; q < counts.length; q++) start[q + 1] = start[q] + counts[q];
+  if (start[counts.length] !== count) throw new Error("rows have other cells than there are");
+  return start;
+}
+
+/** Make each step the key it leads to: steps count from the key before in the row. */
+function keysOfSteps(steps, start, keys) {
+  for (let q = 0; q + 1 < start.length; q++) {
+    for (let i = start[q] + 1; i < start[q + 1]; i++) steps[i] += steps[i - 1];
+    if (start[q + 1] > start[q] && steps[start[q + 1] - 1] >= keys) throw new Error("a cell lies beyond the keys");
+  }
 }
 
 /** By words: to a word the sum over its tokens, from a word their mean. Words are [text, first token, last (exclusive)]. */
 export function toWords(cells, rows, columns) {
   const word = new Uint16Array(cells.keys);
   columns.forEach(([, first, last], at) => word.fill(at, first, last));
-  const start = new Uint32Array(rows.length + 1), key = [], weight = [], rest = new Float32Array(rows.length);
-  const sums = new Float32Array(columns.length);
+  const start = new Uint32Array(rows.length + 1), key = [], weight = [], sums = new Float32Array(columns.length);
+  const broken = cells.broken === null ? null : Uint8Array.from(rows, ([, first, last]) => (cells.broken.subarray(first, last).includes(1) ? 1 : 0));
   rows.forEach(([, first, last], at) => {
     const seen = new Set(), share = 1 / Math.max(1, last - first);
-    for (let i = cells.start[first]; i < cells.start[last]; i++) {
+    for (let i = cells.start[first]; i < cells.start[last] && !broken?.[at]; i++) {
       sums[word[cells.key[i]]] += cells.weight[i] * share;
       seen.add(word[cells.key[i]]);
     }
-    for (let q = first; q < last; q++) rest[at] += cells.rest[q] * share;
     for (const k of [...seen].sort((a, b) => a - b)) {
       key.push(k);
       weight.push(sums[k]);
@@ -98,41 +126,16 @@ export function toWords(cells, rows, columns) {
     }
     start[at + 1] = key.length;
   });
-  return new Cells(rows.length, columns.length, start, Uint16Array.from(key), Float32Array.from(weight), rest, 0,
-    new Float32Array(0), cells.complete, cells.least);
+  const mean = (values) => meansOver(values, rows, broken), { wordRest } = cells;
+  const apartRest = wordRest && { first: mean(wordRest.first), separator: mean(wordRest.separator) };
+  return new Cells(rows.length, columns.length, start, Uint16Array.from(key), Float32Array.from(weight), mean(cells.rest), 0,
+    new Float32Array(0), cells.complete, cells.least, { apartRest, wordRest: apartRest, broken });
 }
 
-/**
- * Some keys set apart. Returns the cells as they are to be shown and what each row gives to the keys set apart.
- *
- * `ways` maps each kind of key to "shown", "hidden" or "renormalised"; `keysOf` to the keys of that kind. Hidden cells
- * are left out; renormalised rows are what is left, scaled to the sum they had.
- */
-export function setApart(cells, keysOf, ways) {
-  const apart = Object.fromEntries(Object.keys(keysOf).map((kind) => [kind, new Float32Array(cells.queries)]));
-  const kindOf = new Map();
-  for (const [kind, keys] of Object.entries(keysOf)) for (const k of keys) kindOf.set(k, kind);
-  const plain = Object.values(ways).every((way) => way === "shown");
-  const start = new Uint32Array(cells.queries + 1), key = [], weight = [], rest = Float32Array.from(cells.rest);
-  for (let q = 0; q < cells.queries; q++) {
-    let taken = 0, sum = cells.rest[q];
-    for (let i = cells.start[q]; i < cells.start[q + 1]; i++) {
-      const kind = kindOf.get(cells.key[i]), way = kind === undefined ? "shown" : ways[kind] ?? "shown";
-      if (kind !== undefined) apart[kind][q] += cells.weight[i];
-      sum += cells.weight[i];
-      if (way === "renormalised") taken += cells.weight[i];
-      if (way !== "shown" || plain) continue;
-      key.push(cells.key[i]);
-      weight.push(cells.weight[i]);
-    }
-    if (plain) continue;
-    const scale = taken > 0 && sum - taken > 1e-6 ? sum / (sum - taken) : 1;
-    for (let i = start[q]; i < key.length; i++) weight[i] *= scale;
-    rest[q] *= scale;
-    start[q + 1] = key.length;
-  }
-  if (plain) return { cells, apart };
-  const left = new Cells(cells.queries, cells.keys, start, Uint16Array.from(key), Float32Array.from(weight), rest,
-    cells.side, cells.pool, cells.complete, cells.least);
-  return { cells: left, apart };
+/** The mean of a number of each token over those of each word; 0 for words that hold no numbers. */
+function meansOver(values, words, broken) {
+  return Float32Array.from(words, ([, first, last], at) => {
+    if (broken?.[at]) return 0;
+    return values.subarray(first, last).reduce((sum, x) => sum + x, 0) / Math.max(1, last - first);
+  });
 }

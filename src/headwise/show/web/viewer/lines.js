@@ -46,10 +46,11 @@ export function linesPanel(app) {
     const one = names.length === 1 ? names[0] : `mean/${layersOf(app, state.head, app.scene(state.scene))[0].id}`;
     const facts = factsOf(app, state, { head: one });
     if (names.length > 1) facts.push(`Each head in its colour: ${sets.map(({ head }) => head).join(", ")}; numbers are their mean.`);
-    const lines = apartLines(apartOf(app, { ...state, head: names[0] }, found[0]));
+    const shown = found.filter((_, n) => names.length === 1 || !off.has(names[n]));
+    const lines = shown.length ? apartLines(apartOf(app, { ...state, head: names[0] }, ...shown)) : [];
     return {
       rows, columns, sets, width, asked: askedOf(state, rows, columns), title: `Lines of ${names.length > 1 ? `layer ${one.slice(5)}` : headWords(app, one)}`,
-      part: part ?? [0, rows.length, 0, columns.length], apart: names.length === 1 ? lines : [],
+      part: part ?? [0, rows.length, 0, columns.length], apart: lines,
       caption: [...facts, ...lines, "Wider and darker: more weight; lines under .01 are not drawn."],
     };
   }

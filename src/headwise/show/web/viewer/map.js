@@ -35,7 +35,7 @@ export function mapPanel(app) {
     const layout = mapLayout(width, rows, columns), cells = sharp ?? found.cells;
     const made = {
       cells, rows, columns, view, layout, fine, scratch: held ?? {}, top: scaleTop(found.cells.largest), apart: apartOf(app, state, found),
-      seen: seenUnits(app, state.head, state.scene, state.unit), exact: sharp !== null, whole: found.cells,
+      seen: seenUnits(app, state.head, state.scene, state.unit), exact: sharp !== null, whole: found.cells, found,
       pinned: state.pinned ? pinnedOf(state, rows, columns) : null, head: state.head,
       dots: [[view[1] - view[0], layout.high], [view[3] - view[2], layout.wide]].map(([n, size]) => n / Math.min(n, Math.round(size * fine))),
     };

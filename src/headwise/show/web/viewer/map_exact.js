@@ -43,5 +43,5 @@ export function inPlace(part, from, whole) {
   const start = new Uint32Array(whole.queries + 1);
   for (let q = 0; q < whole.queries; q++) start[q + 1] = part.start[Math.min(part.queries, Math.max(0, q + 1 - from))];
   const rest = new Float32Array(whole.queries);
-  return new Cells(whole.queries, whole.keys, start, part.key, part.weight, rest, 0, new Float32Array(0), true, 0);
+  return new Cells(whole.queries, whole.keys, start, part.key, part.weight, rest, 0, new Float32Array(0), true, 0, { broken: whole.broken });
 }

@@ -8,22 +8,41 @@ import { unitAt } from "./units.js";
 const APART_TITLES = { first: "first token", separator: "separators" };
 const APART_WAYS = { first: "first", separator: "separators" };
 
-/** The keys set apart: [{kind, title, way, keys: Set, mean: what a row gives them on average}]. */
-export function apartOf(app, state, found) {
+/** Of a row whose weights are no numbers. */
+export const NO_NUMBERS = ": no number (its weights are NaN)";
+
+/** Of a row that is not renormalised, since what is left is smaller than what a page can tell. */
+export const TOO_LITTLE = "too little of this row is left to renormalise";
+
+/**
+ * The keys set apart: [{kind, title, way, keys: Set, mean: what a row gives them on average, short}], of what app.cells
+ * gives of a head, or of several heads together; `short` are the rows with too little left to renormalise.
+ */
+export function apartOf(app, state, ...several) {
+  const short = several.reduce((sum, { shortCount }) => sum + shortCount, 0);
   return Object.entries(app.keysApart(state.head, state.scene, state.unit)).map(([kind, keys]) => {
-    const held = found.apart[kind] ?? [];
-    const mean = held.length ? held.reduce((sum, weight) => sum + weight, 0) / held.length : 0;
-    return { kind, title: APART_TITLES[kind], way: state[APART_WAYS[kind]], keys: new Set(keys), mean };
+    const mean = meanOfNumbers(several.map(({ apart }) => meanOfNumbers(apart[kind] ?? [])));
+    return { kind, title: APART_TITLES[kind], way: state[APART_WAYS[kind]], keys: new Set(keys), mean, short };
   });
+}
+
+/** The mean of those that are numbers; NaN where none is. */
+function meanOfNumbers(values) {
+  let sum = 0, count = 0;
+  for (const x of values) if (!Number.isNaN(x)) [sum, count] = [sum + x, count + 1];
+  return values.length && !count ? NaN : sum / Math.max(1, count);
 }
 
 /** The lines that tell what was set apart, and how much it holds. */
 export function apartLines(apart) {
-  return apart.filter(({ way, keys }) => way !== "shown" && keys.size).map(({ title, way, keys, mean }) => {
+  const said = apart.filter(({ way, keys }) => way !== "shown" && keys.size), scaled = said.filter(({ way }) => way === "renormalised");
+  const lines = said.map(({ title, way, keys, mean }) => {
     const holds = keys.size === 1 ? "it holds" : "they hold";
-    const rest = way === "renormalised" ? "; the others are scaled up to the whole" : "";
+    const rest = way === "renormalised" ? "; the others are scaled to what the row had" : "";
     return `${title} ${way}: ${holds} ${share(mean)} of the attention on average${rest}`;
   });
+  const [{ short } = { short: 0 }] = scaled;
+  return short ? [...lines, `too little is left in ${plural(short, "row")} to renormalise: shown as ${short === 1 ? "it is" : "they are"}`] : lines;
 }
 
 /** A threshold as it was given: .01, .005. */
@@ -47,19 +66,27 @@ export function mapCaption(app, state, { cells, apart, top, view, rows, columns,
 }
 
 /** Who looks at whom, with which weight and rank, and what the row holds besides. */
-export function cellSaid({ cells, rows, columns, seen, apart }, q, k) {
+export function cellSaid({ cells, rows, columns, seen, apart, found }, q, k) {
   const from = isolated(rows[q].label), to = isolated(columns[k].label), weight = cells.at(q, k);
   const hidden = apart.find(({ way, keys }) => way !== "shown" && keys.has(k));
   const start = `${from} → ${to}`;
   if (hidden) return `${start}: ${hidden.title}, ${hidden.way}`;
+  const besides = `${restSaid(cells, q)}${rowSaid(found, q)}`;
   if (seen && !seen(q).some(([first, last]) => k >= first && k < last)) return `${start}: may not be seen`;
-  if (weight === null) return `${start}: ${cells.complete ? "may not be seen" : `under ${leastSaid(cells.least)}, not kept alone`}${restSaid(cells, q)}`;
+  if (Number.isNaN(weight)) return `${start}${NO_NUMBERS}`;
+  if (weight === null) return `${start}: ${cells.complete ? "may not be seen" : `under ${leastSaid(cells.least)}, not kept alone`}${besides}`;
   let higher = 0;
   for (let i = cells.start[q]; i < cells.start[q + 1]; i++) if (cells.weight[i] > weight) higher++;
-  return `${start}: ${share(weight)}, ${ordinal(higher + 1)} of its row${restSaid(cells, q)}`;
+  return `${start}: ${share(weight)}, ${ordinal(higher + 1)} of its row${besides}`;
 }
 
 const restSaid = (cells, q) => (cells.rest[q] > 0.0005 ? `; cells not kept hold ${share(cells.rest[q])} of the row` : "");
+
+/** What else there is to a row: a learned sink, and that it was not scaled. */
+function rowSaid({ sink, short }, q) {
+  const taken = sink?.[q] > 0 ? `; a learned sink takes ${share(sink[q])} of the row` : "";
+  return `${taken}${short[q] ? `; ${TOO_LITTLE}` : ""}`;
+}
 
 /** A sentence that sums a map up. */
 export function mapSummary(app, state, { cells, rows, columns, top }) {

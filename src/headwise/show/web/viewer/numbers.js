@@ -3,18 +3,21 @@
 import { el, isolated, plural, share, short } from "./dom.js";
 import { evidenceOf } from "./evidence.js";
 import { apartWords, headWords } from "./facts.js";
+import { farLinks, isPlain, linksSaid } from "./far_links.js";
+import { NO_NUMBERS, TOO_LITTLE } from "./map_says.js";
 import { placeWords, ranksOf } from "./ranks.js";
 import { columnNumbers, rowNumbers, seenOf, unitOf } from "./rows.js";
 import { headOfScope } from "./units.js";
 
 const LINKS_LISTED = 6; // links of a token
 const NUMBERS_HEAD = ["head", "scene", "unit", "colour"];
+const NUMBERS_LINKS = ["head", "scene", "unit", "first", "separators"];
 const NUMBERS_TOKEN = [...NUMBERS_HEAD, "query", "key", "pinned", "first", "separators", "scope"];
 
 /** Beside the stage, always there. */
 export function numbersPanel(app) {
-  const head = el("div", { class: "hw-of-head" }), token = el("div", { class: "hw-of-token" }), proof = el("div", { class: "hw-evidence" });
-  const element = el("section", { class: "hw-numbers", "aria-label": "Numbers" }, head, token, proof);
+  const head = el("div", { class: "hw-of-head" }), links = el("div", { class: "hw-of-head" }), token = el("div", { class: "hw-of-token" }), proof = el("div", { class: "hw-evidence" });
+  const element = el("section", { class: "hw-numbers", "aria-label": "Numbers" }, head, links, token, proof);
 
   async function update(state, changed) {
     if (!state.head) return;
@@ -23,6 +26,7 @@ export function numbersPanel(app) {
       head.replaceChildren(...headParts(app, scene, state));
       proof.replaceChildren(...(state.head.startsWith("mean/") ? [] : [el("h3", {}, "Evidence"), ...evidenceOf(scene, state.head, howWith(app.index.live))]));
     }
+    if (NUMBERS_LINKS.some((name) => changed.has(name))) showLinks(scene, state);
     if (!NUMBERS_TOKEN.some((name) => changed.has(name))) return;
     const asked = headOfScope(app, state), now = app.cellsNow(asked);
     if (now !== undefined) return token.replaceChildren(...tokenParts(app, state, asked, now));
@@ -33,6 +37,14 @@ export function numbersPanel(app) {
     }
     const later = app.store.get(), found = app.cellsNow(asked);
     if (headOfScope(app, later) === asked && later.scene === state.scene && found !== undefined) token.replaceChildren(...tokenParts(app, later, asked, found));
+  }
+
+  /** The head's strongest links: as they were found, or of the cells as they are shown once these are there. */
+  async function showLinks(scene, state) {
+    if (isPlain(state) || state.head.startsWith("mean/")) return links.replaceChildren(...linkParts(app, scene, state, scene.heads[state.head]?.top ?? []));
+    const found = app.cellsNow(state.head) ?? await app.cells(state.head).catch(() => null), now = app.store.get();
+    if (found === null || NUMBERS_LINKS.some((name) => now[name] !== state[name])) return undefined;
+    return links.replaceChildren(...linkParts(app, scene, state, farLinks(found.cells, app.keysApart(state.head))));
   }
   return { name: "numbers", title: "Numbers", element, update };
 }
@@ -59,7 +71,7 @@ function headParts(app, scene, state) {
   if (numbers === undefined) return [title];
   return [title, ...groupLine(app, scene, state.head),
     el("p", {}, el("b", {}, numbers.does), ` ${share(numbers.mass)}`, el("span", { class: "hw-quiet" }, ` ${doesMeaning(numbers.does)}`)),
-    ...standings(scene, state, numbers), ...linkParts(app, scene, state)];
+    ...standings(scene, state, numbers)];
 }
 
 const doesMeaning = (does) =>
@@ -92,14 +104,12 @@ function standings(scene, state, numbers) {
   return [barList(bare), ...(ranked.length ? [title, barList(ranked)] : [])];
 }
 
-/** The strongest links, at least three tokens apart. */
-function linkParts(app, scene, state) {
-  const found = scene.heads[state.head].top ?? [];
+/** The strongest links, at least three units apart. */
+function linkParts(app, scene, state, found) {
   if (!found.length) return [];
-  const [rows, columns] = app.sidesOf(state.head, scene);
-  return [el("h3", {}, "Strongest far links"), barList(found.map(([query, key, weight]) => barLine(
-    `${isolated(rows.tokens[query][0])} → ${isolated(columns.tokens[key][0])}`, weight,
-    { onclick: () => app.store.set({ query, key, pinned: true }) })))];
+  const [rows, columns] = app.sidesOf(state.head, scene).map((side) => app.units(side, state.unit));
+  return [el("h3", {}, "Strongest far links", el("span", { class: "hw-quiet" }, linksSaid(state))), barList(found.map(([query, key, weight]) => barLine(
+    `${isolated(rows[query].label)} → ${isolated(columns[key].label)}`, weight, { onclick: pinned(app, rows[query], columns[key]) })))];
 }
 
 /** The row of the token that looks and the column of the one looked at; of a text that looks at itself both of one token.
@@ -120,6 +130,7 @@ function tokenParts(app, state, asked, found) {
 const pinned = (app, query, key) => () => app.store.set({ query: query.first, key: key.first, pinned: true });
 
 function rowParts(app, state, asked, found, query, rows, columns) {
+  if (found.cells.isBroken(query)) return [el("h3", {}, isolated(rows[query].label), " looks at"), el("p", { class: "hw-quiet hw-no-numbers" }, NO_NUMBERS.slice(2))];
   const numbers = rowNumbers(found, query, app.keysApart(asked, state.scene, state.unit), LINKS_LISTED, seenOf(app, asked, app.scene(), state.unit));
   const chosen = unitOf(columns, state.key);
   const lines = numbers.links.map(([key, weight]) => barLine(isolated(columns[key].label), weight,
@@ -129,8 +140,9 @@ function rowParts(app, state, asked, found, query, rows, columns) {
     const name = kind === "first" ? "first token" : plural(keys.length, "separator");
     lines.push(barLine(`${name}${way === "shown" ? "" : `, ${way === "hidden" ? "hidden" : "left out"}`}`, mass, { kind: "hw-apart" }));
   }
+  if (found.sink?.[query] > 0) lines.push(barLine("a learned sink takes", found.sink[query], { kind: "hw-apart", said: `${share(found.sink[query])} of the row` }));
   lines.push(...othersLine(numbers.others));
-  const scaled = apartWords(state).filter((words) => words.includes("scaled"));
+  const scaled = found.short[query] ? [TOO_LITTLE] : apartWords(state).filter((words) => words.includes("scaled"));
   return [el("h3", {}, isolated(rows[query].label), " looks at"), barList(lines, "hw-row"), ...scaled.map((words) => el("p", { class: "hw-quiet" }, `${words}.`))];
 }
 

@@ -99,7 +99,7 @@ function putDots(dots, cells, part, seen, look) {
 function underLine(peak, cells, { k0, k1, wide }, q, seen) {
   const { side, pool } = cells;
   peak.fill(NONE);
-  if (cells.complete && !seen) return;
+  if (cells.isBroken(q) || (cells.complete && !seen)) return;
   const across = (k1 - k0) / wide, row = Math.floor((q * side) / cells.queries) * side;
   for (const [from, to] of seen ? seen(q) : [[0, cells.keys]]) {
     const first = Math.max(0, Math.ceil((from - k0) / across - 0.5)), last = Math.min(wide, Math.ceil((to - k0) / across - 0.5));

@@ -17,13 +17,13 @@ const onlyMask = (stream) => (new Set(stream.layers.map((layer) => layer.mask)).
  * cells were pooled and nobody knows how many there are. Weights, masses and others together are the row's whole.
  */
 export function rowNumbers(found, q, keysApart, most, seen) {
-  const { cells, apart } = found;
+  const { cells, apart, othersRest } = found;
   const set = new Set(Object.values(keysApart).flat());
   const all = cells.row(q).filter(([key]) => !set.has(key));
   const links = all.slice(0, most), rest = all.slice(most);
   const hidden = Object.entries(apart).map(([kind, mass]) => [kind, keysApart[kind], mass[q]]).filter(([, keys, mass]) => keys.length && mass > 0);
   const kept = rest.reduce((sum, [, weight]) => sum + weight, 0);
-  return { links, apart: hidden, others: { count: countOthers(cells, q, set, links.length, seen, rest.length), mass: kept + cells.rest[q] } };
+  return { links, apart: hidden, others: { count: countOthers(cells, q, set, links.length, seen, rest.length), mass: kept + othersRest[q] } };
 }
 
 function countOthers(cells, q, set, listed, seen, kept) {

@@ -2,6 +2,7 @@
 
 import { el, share } from "./dom.js";
 import { headWords } from "./facts.js";
+import { NO_NUMBERS, TOO_LITTLE } from "./map_says.js";
 import { unitAt } from "./units.js";
 
 /**
@@ -33,9 +34,12 @@ export function lineOf(app, state, head, { found, asked, looks, rows, columns, w
   if (asked.on === "queries") {
     const apart = Object.entries(found.apart).map(([kind, held]) => [kind, held[asked.at]]).filter(([kind]) => ways[kind].length);
     const set = new Set(Object.values(ways).flat()), links = looks.gives.filter(([key]) => !set.has(key));
-    const others = restOf(found, asked.at, set);
+    if (found.cells.isBroken(asked.at)) return [name(rows[asked.at]), NO_NUMBERS];
     line.push(el("span", { class: "hw-gives" }, el("span", {}, name(rows[asked.at]), " looks at"),
-      ...apart.map(([kind, weight]) => barPart(PART_TITLES[kind] + wayOf(state, kind), weight, kind)), barPart("others", others, "others"),
+      ...apart.map(([kind, weight]) => barPart(PART_TITLES[kind] + wayOf(state, kind), weight, kind)),
+      found.sink?.[asked.at] > 0 ? barPart("a learned sink takes", found.sink[asked.at], "sink") : null,
+      barPart("others", found.others[asked.at], "others"),
+      found.short[asked.at] ? el("span", { class: "hw-quiet" }, `${TOO_LITTLE}: as it is`) : null,
       links.length ? el("span", {}, "strongest: ", ...strongest(links, columns)) : null,
       state.scope === "head" ? null : el("span", { class: "hw-quiet" }, headWords(app, head))));
   }
@@ -50,15 +54,3 @@ export function lineOf(app, state, head, { found, asked, looks, rows, columns, w
 const PART_TITLES = { first: "first token", separator: "separators" };
 const PART_WAYS = { first: "first", separator: "separators" };
 const wayOf = (state, kind) => (state[PART_WAYS[kind]] === "shown" ? "" : ` (${state[PART_WAYS[kind]]})`);
-
-/** What a row gives to keys that are not set apart, kept alone or not, before anything was scaled. */
-function restOf(found, q, set) {
-  const apart = Object.values(found.apart).reduce((sum, held) => sum + held[q], 0);
-  const { cells, raw } = found;
-  if (cells.queries === raw.queries && cells.keys === raw.keys) {
-    let sum = raw.rest[q];
-    for (let i = raw.start[q]; i < raw.start[q + 1]; i++) if (!set.has(raw.key[i])) sum += raw.weight[i];
-    return sum;
-  }
-  return Math.max(0, 1 - apart);
-}
