@@ -109,14 +109,14 @@ export function comparePanel(app) {
       apartWords(state).length ? `, of what is shown: ${apartWords(state).join(", ")}` : "", ")."), first, list.length ? el("h3", {}, "Rows that differ most") : null, el("ol", { class: "hw-furthest" }, list)].filter(Boolean);
   }
 
-  async function figures(state) {
+  async function figures(state, width) {
     const pair = pairOf(app, state);
     if (pair.b === null) return [];
     const found = await Promise.all([pair.a, pair.b].map(({ head, at }) => app.cells(head, at, state)));
     const alike = likeness(app, pair.a, pair.b, state.unit), maps = comparedMaps(app, state, pair, found, alike);
     const apart = alike === "units" ? distances(found[0].cells, found[1].cells) : null;
     const said = apart && `Total variation distance of rows: ${distanceRange(meanOf(apart.least), meanOf(apart.most), share)} on average.`;
-    return [compareFigure(app, state, pair, maps, said), changes.figure(state)].filter(Boolean);
+    return [compareFigure(app, state, pair, maps, said, width), changes.figure(state)].filter(Boolean);
   }
   return { name: "compare", title: "Compare", element, update, figures };
 }
