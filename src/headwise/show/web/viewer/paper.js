@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { font, PRINT } from "./paint.js";
-import { sceneFacts, shortened } from "./header.js";
+import { sceneFacts, sceneText, shortened } from "./header.js";
 import { altOf, captionsOf, inLines, rowsOfFigures } from "./sheet.js";
 
 const PAPER_WIDE = 694, PAPER_HIGH = 930; // units of the page: what A4 and Letter both hold between margins of 12 mm
@@ -41,7 +41,7 @@ async function paperParts(app) {
   const figures = tab.length ? tab : grid ? [grid] : [];
   if (!figures.length) return [];
   const foot = paperFoot(figures, tab.length ? grid : null);
-  return [el("h1", { dir: "auto" }, shortened(scene.text, 110)), el("p", { class: "hw-quiet" }, [...sceneFacts(scene), scene.note].filter(Boolean).join(" · ")),
+  return [el("h1", { dir: "auto" }, shortened(sceneText(scene), 110)), el("p", { class: "hw-quiet" }, [...sceneFacts(scene), scene.note].filter(Boolean).join(" · ")),
     ...paperRows(foot.kept, foot.rows), foot.element];
 }
 
