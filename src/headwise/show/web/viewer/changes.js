@@ -9,11 +9,11 @@ const CHANGES_WIDE = 18, CHANGES_HIGH = 14, CHANGES_LEFT = 30, CHANGES_TOP = 16,
 const CHANGES_SAID = "How far their rows moved on average (at least, where cells were pooled). Click a head to see it.";
 
 /**
- * Measure all heads that both scenes have and `values` (head -> mean distance) lacks, into it.
+ * Measure the heads (all, or `some`) that both scenes have and `values` (head -> mean distance) lacks, into it.
  * `tell(done, total)` hears of it now and then; `stop()` says when to give up.
  */
-export async function measureChanges(app, state, from, to, values, tell, stop) {
-  const heads = Object.keys(app.scene(from).heads).filter((head) => head in app.scene(to).heads);
+export async function measureChanges(app, state, from, to, values, tell, stop, some = Object.keys(app.scene(from).heads)) {
+  const heads = some.filter((head) => head in app.scene(to).heads);
   let since = performance.now(), done = 0;
   for (const head of heads) {
     done += 1;

@@ -3,8 +3,9 @@
 import { el, isolated, share } from "./dom.js";
 import { changesPart } from "./changes.js";
 import { comparedHeight, comparedMaps, compareFigure, compareLayouts, drawCompared } from "./compare_figure.js";
+import { openingHead } from "./compare_opening.js";
 import { comparePickers } from "./compare_pickers.js";
-import { distanceRange, distances, furthest, meanOf } from "./differences.js";
+import { distanceRange, distances, furthest, meanOf, sameKept } from "./differences.js";
 import { apartWords } from "./facts.js";
 import { penOn } from "./paint.js";
 import { likeness, pairOf, sameplace } from "./pairs.js";
@@ -19,12 +20,14 @@ export function comparePanel(app) {
   const pickers = comparePickers(app), changes = changesPart(app);
   const stage = el("div", { class: "hw-compared" }), readout = el("p", { class: "hw-compare-readout" }), numbers = el("div", { class: "hw-compare-numbers" });
   const element = el("section", { class: "hw-compare", "aria-label": "Compare" }, pickers.element, stage, readout, numbers, changes.element);
+  const openings = new Set();
   let shown = null; // what is drawn: {pair, maps, layouts, alike, figures: [{canvas, row, column}]}
 
   async function update(state, changed) {
     const pair = pairOf(app, state);
     pickers.update(state, pair);
     if (pair.b === null) return nothing(state, pair);
+    if (await opened(state, pair)) return;
     if (shown !== null && ![...COMPARE_DRAWN, "tab", "theme"].some((name) => changed.has(name))) return point(state);
     try {
       const found = await Promise.all([pair.a, pair.b].map(({ head, at }) => app.cellsNow(head, at, state) ?? app.cells(head, at, state)));
@@ -34,6 +37,17 @@ export function comparePanel(app) {
       shown = null;
       stage.replaceChildren(el("p", {}, error.message));
     }
+  }
+
+  /** Once for two texts: go to the head that differs most where the one looked at cannot; true where another is shown then. */
+  async function opened(state, pair) {
+    const name = `${pair.a.at} ${pair.b.at}`;
+    if (openings.has(name)) return false;
+    openings.add(name);
+    const head = await openingHead(app, state, pair).catch(() => null), now = app.store.get();
+    if (head === null || now.tab !== "compare" || keyOf(now) !== keyOf(state)) return false;
+    app.store.set({ head, withHead: head, withScene: pair.b.at });
+    return true;
   }
 
   const keyOf = (state) => COMPARE_DRAWN.map((name) => state[name]).join();
@@ -100,28 +114,33 @@ export function comparePanel(app) {
       return [el("p", { class: "hw-quiet" }, why), first];
     }
     const apart = distances(found[0].cells, found[1].cells), { rows } = maps[0];
+    shown.apart = apart;
+    if (keptAlike(found)) return [el("p", {}, el("b", { class: "hw-distance" }, keptSaid(found)), "."), first].filter(Boolean);
     const mean = distanceRange(meanOf(apart.least), meanOf(apart.most), share);
     const list = furthest(apart, COMPARE_LISTED).filter(([, least]) => least > 0).map(([q, least, most]) =>
       el("li", {}, el("button", { type: "button", "data-query": q,
         onclick: () => app.store.set({ query: rows[q].first, key: null, pinned: true }) }, `${isolated(rows[q].label)} ${distanceRange(least, most, share)}`)));
-    shown.apart = apart;
     return [el("p", {}, "Rows are ", el("b", { class: "hw-distance" }, mean), " apart on average (total variation distance: the share of attention that would have to move",
       apartWords(state).length ? `, of what is shown: ${apartWords(state).join(", ")}` : "", ")."), first, list.length ? el("h3", {}, "Rows that differ most") : null, el("ol", { class: "hw-furthest" }, list)].filter(Boolean);
   }
 
-  async function figures(state) {
+  async function figures(state, width) {
     const pair = pairOf(app, state);
     if (pair.b === null) return [];
     const found = await Promise.all([pair.a, pair.b].map(({ head, at }) => app.cells(head, at, state)));
     const alike = likeness(app, pair.a, pair.b, state.unit), maps = comparedMaps(app, state, pair, found, alike);
     const apart = alike === "units" ? distances(found[0].cells, found[1].cells) : null;
-    const said = apart && `Total variation distance of rows: ${distanceRange(meanOf(apart.least), meanOf(apart.most), share)} on average.`;
-    return [compareFigure(app, state, pair, maps, said), changes.figure(state)].filter(Boolean);
+    const said = apart && keptAlike(found) ? `${keptSaid(found)}.` : apart && `Total variation distance of rows: ${distanceRange(meanOf(apart.least), meanOf(apart.most), share)} on average.`;
+    return [compareFigure(app, state, pair, maps, said, width), changes.figure(state)].filter(Boolean);
   }
   return { name: "compare", title: "Compare", element, update, figures };
 }
 
 const mapLabel = (map) => `${map.title}: map of ${map.rows.length} rows and ${map.columns.length} columns; the scale ends at ${share(map.top)}`;
+
+/** Whether nothing tells A and B apart, though cells under a weight were pooled. */
+const keptAlike = (found) => found.some(({ cells }) => !cells.complete) && sameKept(found[0].cells, found[1].cells);
+const keptSaid = (found) => `No difference in what is kept (cells under ${share(Math.max(...found.map(({ cells }) => cells.least)))} are pooled)`;
 
 /** What each gives the first token, on average. */
 function firstWords(found) {

@@ -7,23 +7,29 @@ import { cutTo } from "./map_layout.js";
 import { font, scaleTop, shade } from "./paint.js";
 import { shadeApart } from "./paint_cells.js";
 import { unitsOf } from "./pairs.js";
-import { seenOf } from "./rows.js";
 import { drawLegend, drawSmallMap, smallMapLayout } from "./small_map.js";
+import { seenUnits } from "./units.js";
 
-const COMPARE_TITLE = 20, COMPARE_FOOT = 34, COMPARE_GAP = 18, COMPARE_LEAST = 230, COMPARE_MOST = 520; // units of the page
+const COMPARE_TITLE = 20, COMPARE_FOOT = 34, COMPARE_GAP = 18, COMPARE_LEAST = 215, COMPARE_MOST = 520; // units of the page
 
 /** The maps to draw: [{letter, title, cells, rows, columns, top, diverging, seen}] of what app.cells gives of A and B. */
 export function comparedMaps(app, state, pair, found, alike) {
   const top = scaleTop(Math.max(...found.map(({ cells }) => cells.largest)));
   const maps = [pair.a, pair.b].map((one, i) => {
     const [rows, columns] = unitsOf(app, one, state.unit);
-    const seen = seenOf(app, one.head, app.scene(one.at), state.unit);
-    return { letter: "AB"[i], title: compareTitle(app, pair, i), cells: found[i].cells, rows, columns, top, diverging: false, seen };
+    const seen = seenUnits(app, one.head, one.at, state.unit), hidden = hiddenColumns(app, state, one);
+    return { letter: "AB"[i], title: compareTitle(app, pair, i), cells: found[i].cells, rows, columns, top, diverging: false, seen, hidden };
   });
   if (alike !== "units") return maps;
   const cells = difference(found[0].cells, found[1].cells);
   const furthest = cells.weight.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
   return [...maps, { ...maps[0], letter: "", title: "B − A", cells, top: scaleTop(furthest), diverging: true }];
+}
+
+/** The columns that are not shown. */
+function hiddenColumns(app, state, { head, at }) {
+  const apart = app.keysApart(head, at, state.unit);
+  return [...(state.first === "shown" ? [] : apart.first), ...(state.separators === "shown" ? [] : apart.separator)];
 }
 
 /** What A (0) or B (1) is, said as far as they differ. */
@@ -49,7 +55,7 @@ export function drawCompared(pen, map, layout, colours, { x = 0, y = 0 } = {}) {
   pen.textAlign = "left";
   pen.fillText(cutTo(map.title, layout.width - 4, font(12, 600)), x + 2, y + COMPARE_TITLE / 2);
   const dots = drawSmallMap(pen, map.cells, map.rows, map.columns, layout,
-    { x, y: y + COMPARE_TITLE, colours, top: map.top, diverging: map.diverging, seen: map.seen });
+    { x, y: y + COMPARE_TITLE, colours, top: map.top, diverging: map.diverging, seen: map.seen, hidden: map.hidden });
   const shadeAt = map.diverging ? (part) => shadeApart(2 * part - 1, colours.dark) : (part) => shade(part, colours.dark);
   const [low, high] = map.diverging ? [`A ${share(map.top)} more`, `B ${share(map.top)} more`] : ["0", share(map.top)];
   drawLegend(pen, { x: x + layout.left, y: y + COMPARE_TITLE + layout.height + 6, width: Math.min(layout.wide, 240), shadeAt, low, high, colours });
@@ -84,7 +90,7 @@ function compareCaption(app, state, { a, b }, maps, numbers) {
   const least = Math.max(app.scene(a.at).least, app.scene(b.at).least);
   return [...facts, [
     state.unit === "words" ? "Words: to a word the sum over its tokens, from a word their mean." : "Tokens.",
-    "Rows look at columns.", `One scale for A and B, darkest ${share(maps[0].top)}.`,
+    "Rows look at columns.", maps[0].seen ? "Hatched: may not be seen." : "", maps[0].hidden.length ? "Grey: not shown." : "", `One scale for A and B, darkest ${share(maps[0].top)}.`,
     maps.length > 2 ? `B − A: orange where A looks more, purple where B does.` : "",
     ...apartWords(state).map((words) => `${words[0].toUpperCase()}${words.slice(1)}.`),
     least > 0 ? `Cells under ${share(least)} are pooled; in a difference they count as the mean of their region.` : "", numbers,

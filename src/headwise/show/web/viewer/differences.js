@@ -62,6 +62,12 @@ export function distances(a, b) {
   return { least, most };
 }
 
+/** Whether two patterns are the same in all that was kept of them: cells, what rows hold beside them, and regions. */
+export function sameKept(a, b) {
+  const same = (one, two) => one.length === two.length && one.every((x, i) => x === two[i]);
+  return ["start", "key", "weight", "rest", "pool"].every((name) => same(a[name], b[name]));
+}
+
 export const meanOf = (values) => (values.length ? values.reduce((sum, x) => sum + x, 0) / values.length : 0);
 
 /** Rows by how far apart they are, furthest first: [[row, least, most], ...]. */

@@ -15,7 +15,8 @@ const EXPORT_SIDE = 16000, EXPORT_AREA = 64e6; // dots that browsers draw
  * or both. `app.panels` holds all panels (main.js); one has figures where it has a function `figures(state)`.
  */
 export function exportPanel(app) {
-  const what = el("select", { "aria-label": "What the picture shows" });
+  const what = el("select", { "aria-label": "What the picture shows", onchange: () => (picked = what.value) });
+  let picked = ""; // what the person chose; else it is the tab
   const said = el("p", { class: "hw-quiet hw-exported", role: "status" });
   const alt = el("textarea", { rows: 4, readOnly: true, hidden: true, "aria-label": "Alt text" });
   const action = (label, title, run) => el("button", { type: "button", title, onclick: () => tried(run) }, label);
@@ -73,10 +74,9 @@ export function exportPanel(app) {
 
   function update(state, changed) {
     if (!changed.has("tab") && what.options.length) return;
-    const chosen = what.value;
     const choices = exportChoices(app, state);
     what.replaceChildren(...choices.map(([value, label]) => el("option", { value }, label)));
-    what.value = choices.some(([value]) => value === chosen) ? chosen : choices[0]?.[0] ?? "";
+    what.value = choices.some(([value]) => value === picked) ? picked : choices[0]?.[0] ?? "";
     for (const button of element.querySelectorAll("button")) button.disabled = !choices.length;
   }
   return { name: "export", title: "Export", element, update };

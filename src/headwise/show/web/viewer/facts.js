@@ -10,6 +10,9 @@ export function oneLine(text, most = 120) {
   return line.length <= most ? line.join("") : `${line.slice(0, most - 1).join("")}…`;
 }
 
+/** The text of a side, or how many positions it has where there is none (sound, a picture). */
+const textWords = (side) => (side.text.trim() || !side.tokens.length ? isolated(oneLine(side.text)) : `${side.tokens.length} positions without text`);
+
 /** A head in words: "head 18.6 (KV group 2)", "mean over the heads of layer 18", "mean over all heads". */
 export function headWords(app, head, scene = app.scene()) {
   if (!head.startsWith("mean/")) {
@@ -34,7 +37,7 @@ export function factsOf(app, state, { head = state.head, at = state.scene, top =
   const unit = state.unit === "words" ? "Words: to a word the sum over its tokens, from a word their mean." : "Tokens.";
   return [
     `${scene.model}, ${headWords(app, head, scene)}.${scene.note ? ` ${scene.note}.` : ""}`,
-    `Text: ${isolated(oneLine(rows.text))}${columns === rows ? "" : `, looking at: ${isolated(oneLine(columns.text))}`}`,
+    `Text: ${textWords(rows)}${columns === rows ? "" : `, looking at: ${textWords(columns)}`}`,
     [unit, ...apartWords(state).map((words) => `${words[0].toUpperCase()}${words.slice(1)}.`),
       scene.least > 0 ? `Cells under ${share(scene.least)} are pooled.` : "", top === null ? "" : `Darkest: ${share(top)}.`,
     ].filter(Boolean).join(" "),

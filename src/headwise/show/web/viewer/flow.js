@@ -9,12 +9,16 @@ import { fromBase64 } from "./source.js";
 export function flowPanel(app) {
   const stage = el("div"), bar = el("div", { class: "hw-flow-bar" });
   const element = el("section", { class: "hw-flow", "aria-label": "Masks" }, bar, stage);
-  let built = "", view = null, memory = false;
+  let built = "", building = null, view = null, memory = false;
 
-  async function build(state, which) {
-    const at = state.scene, key = `${at} ${which}`;
-    if (built === key) return;
-    built = key;
+  function build(state, which) {
+    const key = `${state.scene} ${which}`;
+    if (built !== key) building = made(state, which, (built = key));
+    return building;
+  }
+
+  async function made(state, which, key) {
+    const at = state.scene;
     view = null;
     const [told, found] = await Promise.all([app.told("reach", at), app.told("flow", at)]);
     if (built !== key) return;
@@ -72,13 +76,22 @@ export function flowPanel(app) {
     })];
   }
 
+  const sideOf = (state) => (state.head.startsWith("encoder.") ? "encoder" : "own");
+
+  /** The pictures, also of a tab that was never shown. */
+  async function figures(state, width) {
+    if (built.split(" ")[0] !== String(state.scene)) build(state, sideOf(state));
+    await building;
+    return view?.figures(width) ?? [];
+  }
+
   function update(state, changed) {
-    const which = state.head.startsWith("encoder.") ? "encoder" : "own";
+    const which = sideOf(state);
     const now = built.split(" ");
     if (now[0] !== String(state.scene) || changed.has("head") && now[1] !== which && app.scene().streams.length > 1) build(state, which);
     else view?.draw();
   }
-  return { name: "masks", title: "Masks", element, update, figures: () => view?.figures() ?? [] };
+  return { name: "masks", title: "Masks", element, update, figures };
 }
 
 const shortText = (text) => (text.length > 120 ? `${text.slice(0, 119)}…` : text);

@@ -21,7 +21,7 @@ export function headerPanel(app) {
     pick.value = String(app.scenes.indexOf(scene));
     if (built === scene) return;
     built = scene;
-    text.textContent = shortened(scene.text) || "(no text)";
+    text.textContent = shortened(sceneText(scene)) || "(no text)";
     facts.replaceChildren(...sceneFacts(scene).flatMap((fact, at) => [at ? " · " : "", fact]));
     note.textContent = scene.note ?? "";
     note.hidden = !scene.note;
@@ -35,8 +35,11 @@ export function shortened(text, most = LONGEST) {
   return letters.length > most ? `${letters.slice(0, most - 1).join("").trimEnd()}…` : letters.join("");
 }
 
+/** The text of a scene; of one whose model reads no text (sound, a picture) the text that it writes. */
+export const sceneText = (scene) => [scene.text, ...scene.sides.map((side) => side.text)].find((text) => text?.trim()) ?? "";
+
 /** How a scene is called among others. */
-export const sceneName = (scene, at) => scene.title || `${scene.model}: ${shortened(scene.text, 40)}` || `text ${at + 1}`;
+export const sceneName = (scene, at) => scene.title || `${scene.model}: ${shortened(sceneText(scene), 40)}` || `text ${at + 1}`;
 
 /** What is so of a whole scene. */
 export function sceneFacts(scene) {

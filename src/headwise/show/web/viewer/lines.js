@@ -10,6 +10,7 @@ import { LINE_STEP, lineColour, linesFigure, outsideOf, tokenUnder } from "./lin
 import { askedOf } from "./tokens_read.js";
 
 const TALLEST = 30; // tokens in view at once
+const LINES_WIDE = 1240; // wider, and lines are hard to follow
 const LINE_DRAWS = ["head", "scene", "unit", "first", "separators", "scope", "query", "key", "pinned", "tab", "theme"];
 
 export function linesPanel(app) {
@@ -51,7 +52,7 @@ export function linesPanel(app) {
     return {
       rows, columns, sets, width, asked: askedOf(state, rows, columns), title: `Lines of ${names.length > 1 ? `layer ${one.slice(5)}` : headWords(app, one)}`,
       part: part ?? [0, rows.length, 0, columns.length], apart: lines,
-      caption: [...facts, ...lines, "Wider and darker: more weight; lines under .01 are not drawn."],
+      caption: [...facts, ...lines, ...viewSaid(part, rows.length, columns.length), "Wider and darker: more weight; lines under .01 are not drawn."],
     };
   }
 
@@ -66,7 +67,7 @@ export function linesPanel(app) {
   }
 
   function draw(state) {
-    const width = Math.min(look.width(), 860);
+    const width = Math.min(look.width(), LINES_WIDE);
     if (!width || !loaded) return;
     const [rows, columns] = app.sidesOf(state.head, app.scene(state.scene)).map((side) => app.units(side, state.unit).length);
     drawn = drawing(state, loaded, width - 16, inView(rows, columns));
@@ -139,10 +140,17 @@ export function linesPanel(app) {
   });
   scroller.addEventListener("scroll", () => requestAnimationFrame(redraw), { passive: true });
 
-  async function figures(state) {
-    return [linesFigure({ ...drawing(state, await load(state), 720, drawn?.part), legend: true })];
+  async function figures(state, width = 720) {
+    const [rows, columns] = app.sidesOf(state.head, app.scene(state.scene)).map((side) => app.units(side, state.unit).length);
+    return [linesFigure({ ...drawing(state, await load(state), width, inView(rows, columns)), legend: true })];
   }
   return { name: "lines", title: "Lines", element, update, figures };
+}
+
+/** Which part of a longer text is in view. */
+function viewSaid(part, rows, columns) {
+  if (!part || (part[1] - part[0] === rows && part[3] - part[2] === columns)) return [];
+  return [`Rows ${part[0] + 1} to ${part[1]} of ${rows}, columns ${part[2] + 1} to ${part[3]} of ${columns}; dashed strokes leave the view.`];
 }
 
 /** What the lines say where a token is asked about. */

@@ -34,7 +34,7 @@ export function linesFigure(drawn) {
 export function linesLayout({ rows, columns, width }) {
   const widest = (units) => (units.wideLine ??= units.reduce((most, { label }) => Math.max(most, textWidth(label, LINE_TEXT)), 0));
   const room = width * 0.3, left = Math.min(room, widest(rows) + 8), right = Math.min(room, widest(columns) + 48);
-  const between = Math.min(width - left - right - 20, 460);
+  const between = width - left - right - 20;
   return { left: left + 6, right: left + 6 + between, leftRoom: left, rightRoom: right - 40 };
 }
 

@@ -11,6 +11,7 @@ import { headerPanel } from "./header.js";
 import { barPanel } from "./bar.js";
 import { searchPanel } from "./search.js";
 import { captionPanel } from "./caption.js";
+import { paperSheet } from "./paper.js";
 import { helpDialog } from "./help.js";
 import { hearKeys, keysOf, viewerKeys } from "./keys.js";
 import { tabsOf } from "./tabs.js";
@@ -71,19 +72,20 @@ function partsOf(app, start) {
   parts.help = helpDialog(app, () => [["Keys", parts.keys], ...[...aside, tabs.shown()].map((panel) => [panel?.title, keysOf(panel)])]);
   parts.header = headerPanel(app);
   parts.caption = captionPanel(app);
+  parts.paper = paperSheet(app);
   parts.bar = barPanel(app, { theme: parts.theme, help: parts.help.open, start });
   parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openExport(aside), notice: app.notice });
   return parts;
 }
 
-function layout(app, { tabs, aside, search, help, header, bar, caption }) {
+function layout(app, { tabs, aside, search, help, header, bar, caption, paper }) {
   const at = (place) => aside.filter((panel) => (PLACES[panel.name] ?? "right") === place).map((panel) => panel.element);
   bar.ends.prepend(...at("bar"));
   const right = at("right");
   return [el("div", { class: "hw-frame" },
     el("div", { class: "hw-top" }, header.element, search.element), bar.element, app.notice.element, at("top"),
     el("div", { class: `hw-body${right.length ? " hw-three" : ""}` }, el("div", { class: "hw-left" }, at("left")), tabs.element,
-      right.length ? el("div", { class: "hw-right" }, right) : null), caption.element,
+      right.length ? el("div", { class: "hw-right" }, right) : null), caption.element, paper.element,
     el("p", { class: "hw-said", role: "status", "aria-live": "polite" }), help.element)];
 }
 
@@ -107,7 +109,7 @@ function connect(app, parts, start) {
   soon(store, (state, changed) => parts.show(state, changed));
   saying(app);
   const panelKeys = () => [...keysOf(tabs.shown()), ...aside.flatMap(keysOf)];
-  const ends = [hearKeys(app, parts.keys, panelKeys), parts.theme.stop];
+  const ends = [hearKeys(app, parts.keys, panelKeys), parts.theme.stop, parts.paper.stop];
   if (app.address) ends.push(keepAddress(store, start));
   app.refresh();
   return ends;

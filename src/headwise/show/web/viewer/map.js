@@ -14,6 +14,8 @@ import { movedView, viewOf, zoomOf } from "./map_view.js";
 
 const MAP_DRAWS = ["head", "scene", "unit", "first", "separators", "zoom", "pinned", "tab", "theme"];
 
+const MAP_LEGEND = 420; // what a picture has at least, for its legend
+
 export function mapPanel(app) {
   const canvas = el("canvas", { role: "img", tabindex: 0 });
   const plot = el("div", { class: "hw-map-plot" }, canvas);
@@ -148,9 +150,11 @@ export function mapPanel(app) {
     ...PANS.map(([name, says, down, across]) => [`shift+${name}`, says, () => panMap(moves, down, across)]),
   ];
 
-  async function figures(state) {
+  async function figures(state, width = look.width() || 720) {
     const found = await app.cells(state.head, state.scene, state);
-    return [mapFigure(drawing(state, found, look.width() || 720, 2, null), { name: "map", title: `Map of ${state.head}` })];
+    const made = drawing(state, found, width, 2, null), { left, wide } = made.layout;
+    made.layout.width = Math.min(width, Math.max(left + wide + 12, MAP_LEGEND)); // no wider than what it shows
+    return [mapFigure(made, { name: "map", title: `Map of ${state.head}` })];
   }
   return { name: "map", title: "Map", element, update, figures, keys };
 }

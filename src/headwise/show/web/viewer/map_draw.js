@@ -45,7 +45,7 @@ function drawMap(pen, colours, drawn, legend) {
 }
 
 /** Slanted lines: there is nothing here, which is not the same as little. */
-function drawUnseen(pen, colours, x, y, wide, high) {
+export function drawUnseen(pen, colours, x, y, wide, high) {
   pen.save();
   pen.beginPath();
   pen.rect(x, y, wide, high);

@@ -16,24 +16,39 @@ export function neuronsPanel(app) {
     el("section", { class: "hw-neurons-most" }, el("h3", {}, "Neurons that fire most here"), el("div", { class: "hw-reach-scroll", tabindex: 0 }, table), why), meaning);
   const none = el("div", { class: "hw-quiet" }, "");
   const element = el("section", { class: "hw-neurons", "aria-label": "Neurons" }, says, found, none);
-  let held = { scene: null, told: null }, part = "ffn";
+  let held = { scene: null, told: null }, loading = null, part = "ffn";
 
   function shownFigure(label) {
     const canvas = el("canvas", { role: "img", "aria-label": label, tabindex: 0 });
     return { canvas, scroll: el("div", { class: "hw-reach-scroll" }, canvas) };
   }
 
-  async function load(scene) {
+  function load(scene) {
     held = { scene, told: null };
-    const told = await app.told("fires", scene);
+    none.replaceChildren(app.index.live?.fires ? "Measuring what blocks and neurons add…" : "Reading…");
+    draw(app.store.get());
+    return (loading = loaded(scene));
+  }
+
+  async function loaded(scene) {
+    let told = null, wrong = "";
+    try {
+      told = await app.told("fires", scene); // a server measures it now
+    } catch (error) {
+      wrong = `Not measured: ${error.message}. `;
+    }
     if (held.scene !== scene) return;
     held = { scene, told };
-    const live = told === null && app.index.live?.fires;
-    none.replaceChildren(live ? measuringButton(app, "fires", "Measure what blocks and neurons add", scene, (made) => {
-      app.keep("fires", scene, made);
-      load(scene);
-    }) : "This page was made without its neurons: headwise look --html FILE --ffn adds them.");
+    if (told === null) none.replaceChildren(wrong, ...notHere(scene));
     draw(app.store.get());
+  }
+
+  function notHere(scene) {
+    if (!app.index.live?.fires) return ["This page was made without its neurons: headwise look --html FILE --ffn adds them."];
+    return [measuringButton(app, "fires", "Measure what blocks and neurons add", scene, (made) => {
+      app.keep("fires", scene, made);
+      if (held.scene === scene) load(scene);
+    })];
   }
 
   /** What is shown now: a stream, its text, and one of its tokens. */
@@ -50,8 +65,9 @@ export function neuronsPanel(app) {
     };
   }
 
-  function figuresOf(at) {
-    const room = Math.max(280, element.clientWidth || 700), wide = room >= 900 ? (room - 24) / 2 : room;
+  /** The pictures for a width of the screen, or of a sheet of paper, which has room for two. */
+  function figuresOf(at, sheet = null) {
+    const room = sheet ?? Math.max(280, element.clientWidth || 700), wide = sheet !== null || room >= 900 ? (room - 24) / 2 : room;
     const made = at.stream ? [addsFigure(at, Math.min(wide, 620)), heatFigure(at, Math.min(wide, 760))] : [];
     return at.neurons.length ? [...made, neuronsFigure(at, 640)] : made;
   }
@@ -98,11 +114,18 @@ export function neuronsPanel(app) {
     app.store.set({ query: Math.min(labels.length - 1, Math.max(0, token + step)), pinned: true });
   });
 
+  /** The pictures, also of a tab that was never shown. */
+  async function figures(state, width) {
+    if (held.scene !== state.scene) load(state.scene);
+    if (held.told === null) await loading;
+    return held.told === null ? [] : figuresOf(view(state), width);
+  }
+
   function update(state) {
     if (held.scene !== state.scene) load(state.scene);
     else draw(state);
   }
-  return { name: "neurons", title: "Neurons", element, update, figures: () => (held.told === null ? [] : figuresOf(view(app.store.get()))) };
+  return { name: "neurons", title: "Neurons", element, update, figures };
 }
 
 /** What stands out at a token, in a sentence. */

@@ -7,8 +7,15 @@ export function pairOf(app, state) {
   const scene = app.scenes[at];
   if (scene === undefined) return { a, b: null };
   let head = state.withHead || state.head;
-  if (!knownHead(scene, head)) head = Object.keys(scene.heads)[0];
+  if (!knownHead(scene, head)) head = tellingHead(scene);
   return { a, b: head === undefined || (head === a.head && at === a.at) ? null : { head, at } };
+}
+
+/** Of the last third of the heads the one that looks most by a rule other than the first token; the first of them where none does. */
+export function tellingHead({ heads }) {
+  const names = Object.keys(heads), late = names.slice(Math.floor((2 * names.length) / 3));
+  const telling = late.filter((head) => !["first", "spread", "other"].includes(heads[head].does));
+  return telling.reduce((best, head) => ((heads[head].mass ?? 0) > (heads[best].mass ?? 0) ? head : best), telling[0] ?? late[0]);
 }
 
 /** Whether a scene has a head, or a mean, of this name. */

@@ -1,5 +1,6 @@
 // The pictures of a reach: its map, the map of what was measured, the map from the encoder, and the paths.
 
+import { plural } from "./dom.js";
 import { pathBetween, contextsOf, lastToOpen } from "./reach_data.js";
 import { reachCell, drawContexts, drawReachFrame, drawLogScale, drawReachMap, drawOpens, flowDots, reachLayout, pathColour, reachDots } from "./reach_map.js";
 import { drawPaths, pathsLayout } from "./reach_paths.js";
@@ -100,12 +101,19 @@ function acrossFigure(reach, crossFlow, at, given, room, way) {
   };
 }
 
-function pathsFigure(reach, at, given, wide, way) {
+/** A reach of the layers that let something new through and one more: those above carry on the same. */
+function foldedReach(reach) {
+  const layers = Math.min(reach.layers, lastToOpen(reach) + 1);
+  return reach.layers - layers < 2 ? reach : { ...reach, layers, folded: reach.layers };
+}
+
+function pathsFigure(whole, state, given, wide, way) {
+  const reach = foldedReach(whole), at = { ...state, layer: Math.min(state.layer, reach.layers) };
   const labels = given.labels ?? Array.from({ length: reach.length }, (_, i) => String(i));
   const layout = pathsLayout(reach, labels, wide, given.labels !== null);
   return {
     name: "paths", title: "Paths through the layers", width: layout.width, height: layout.height,
-    caption: [...given.facts, `Who carries something to position ${at.query}, and whom it carries on to, up to ${at.layer} layers.`],
+    caption: [...given.facts, `Who carries something to position ${at.query}, and whom it carries on to, up to ${plural(state.layer, "layer")}.${reach.folded ? " Layers that open nothing new are drawn as one." : ""}`],
     point(x) {
       const j = Math.floor((x - layout.left) / layout.cell);
       if (j < 0 || j >= reach.length) return null;

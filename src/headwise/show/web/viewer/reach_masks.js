@@ -1,12 +1,13 @@
 // The masks of the layers themselves: each one once, drawn small, with the layers (or heads) that have it.
 
 import { el } from "./dom.js";
-import { css, dot, penOn, rgb, shade } from "./paint.js";
+import { css, dot, font, penOn, PRINT, rgb, shade } from "./paint.js";
 import { RunRows } from "./reach_data.js";
-import { reachCanvas } from "./reach_map.js";
+import { labelWidth, reachCanvas } from "./reach_map.js";
 import { layersSaid } from "./reach_words.js";
 
 const MASK_SIZE = 88;
+const SWATCH_TEXT = 10.5, SWATCH_LINE = 16;
 
 /** A list of the masks of a reach; `told` is what Python says of them in words, `heads` of layers whose heads differ. */
 export function masksList(reach, heads, colours) {
@@ -37,10 +38,48 @@ function maskItem(mask, first, where, text, colours, layers) {
   return el("li", { "data-layers": layers.join(" ") }, canvas, el("span", {}, where, el("br"), el("code", {}, text)));
 }
 
+/** One sentence where every layer has the same mask and that is the plain causal one; else "". */
+export function maskSaid({ own, across, start }, heads) {
+  if (across !== null || heads.length || start || own.masks.length !== 1 || own.turns.length < 2) return "";
+  const [mask] = own.masks, causal = mask.ends.every((ends, q) => mask.values[q][0] && ends[0] === q + 1 && (ends.length === 1 || (ends.length === 2 && !mask.values[q][1])));
+  return causal ? el("p", { class: "hw-reach-causal" }, "Every layer has the same causal mask: a token may attend to itself and to those before it.") : "";
+}
+
 /** How Python writes the mask of a layer. */
 function maskWords(reach, kind, layer) {
   const found = reach.masks.filter(({ where }) => (kind === "across") === where.startsWith("across") && !where.startsWith("encoder"));
   return found.find(({ layers }) => layers.includes(layer))?.text ?? found[0]?.text ?? "";
+}
+
+/** A figure with swatches and their words drawn under it; `entries(colours)` gives [colour, words]. */
+export function withSwatches(figure, entries) {
+  const width = Math.max(figure.width, 260), places = [];
+  let x = 0, y = 0;
+  for (const [, words] of entries(PRINT)) {
+    const wide = labelWidth(words, SWATCH_TEXT) + 28;
+    if (x > 0 && x + wide > width) [x, y] = [0, y + SWATCH_LINE];
+    places.push([x, y]);
+    x += wide;
+  }
+  return {
+    ...figure, width, height: figure.height + y + SWATCH_LINE + 8,
+    draw(pen, colours) {
+      figure.draw(pen, colours);
+      pen.font = font(SWATCH_TEXT);
+      pen.textAlign = "left";
+      pen.lineWidth = 1;
+      entries(colours).forEach(([colour, words], i) => drawSwatch(pen, colours, places[i][0], figure.height + 8 + places[i][1], colour, words));
+    },
+  };
+}
+
+function drawSwatch(pen, colours, x, y, colour, words) {
+  pen.fillStyle = Array.isArray(colour) ? css(colour) : colour;
+  pen.fillRect(x, y, 10, 10);
+  pen.strokeStyle = colours.line;
+  pen.strokeRect(x + 0.5, y + 0.5, 9, 9);
+  pen.fillStyle = colours.quiet;
+  pen.fillText(words, x + 15, y + 6);
 }
 
 /** Swatches with words: a legend as a list. */

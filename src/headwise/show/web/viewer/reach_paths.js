@@ -1,6 +1,7 @@
 // The paths through the layers: who carries to a position, whom it carries on to, and one shortest way.
 
 import { font } from "./paint.js";
+import { drawColumnLabel, upright, uprightHeight } from "./labels.js";
 import { coneOf } from "./reach_data.js";
 import { pathColour, cutLabel, reachLine, labelWidth } from "./reach_map.js";
 
@@ -8,10 +9,10 @@ const PATH_EDGES = 60000; // with more places for lines than this none are drawn
 
 /** Where the picture's parts lie: a column for each position, a row for each layer, the input below. */
 export function pathsLayout(reach, labels, wide, named) {
-  const left = 66, cell = Math.min(26, (wide - left - 8) / reach.length);
+  const left = reach.folded ? 86 : 66, cell = Math.min(26, (wide - left - 8) / reach.length);
   const high = Math.max(9, Math.min(34, Math.floor(330 / reach.layers)));
   const words = named && cell >= 11 && reach.length <= 200;
-  const bottom = words ? Math.min(110, Math.ceil(Math.max(0, ...labels.map((label) => labelWidth(cutLabel(label))))) + 10) : 22;
+  const bottom = words ? Math.min(110, Math.ceil(Math.max(0, ...labels.map((label) => (upright(label) ? uprightHeight(label, 11) : labelWidth(cutLabel(label)))))) + 10) : 22;
   return { left, cell, high, words, labels, width: left + cell * reach.length + 8, height: (reach.layers + 1) * high + bottom };
 }
 
@@ -88,6 +89,7 @@ function drawPathAxes(pen, colours, reach, at, { x, y }) {
   pen.textBaseline = "middle";
   const below = (reach.layers + 1) * at.high;
   if (at.words) at.labels.forEach((label, j) => {
+    if (upright(label)) return drawColumnLabel(pen, label, label, x(j), below + 4 + uprightHeight(label, 11), { step: 11 });
     pen.save();
     pen.translate(x(j), below + 4);
     pen.rotate(-Math.PI / 2);
@@ -103,5 +105,11 @@ function drawPathAxes(pen, colours, reach, at, { x, y }) {
   pen.textAlign = "right";
   const skip = Math.ceil(13 / at.high);
   for (let layer = 0; layer <= reach.layers; layer += skip)
-    pen.fillText(layer === 0 ? "input" : reach.ids ? reach.ids[layer - 1].replace(/^\w*\./, "layer ").replace(/^\d+$/, "layer $&") : `layer ${layer}`, at.left - 8, y(layer));
+    pen.fillText(layer === 0 ? "input" : layerSaid(reach, layer), at.left - 8, y(layer));
+}
+
+/** A row's name; of layers drawn as one, the first and the last. */
+function layerSaid({ ids, layers, folded }, layer) {
+  const name = (n) => (ids ? ids[n - 1].replace(/^.*\./, "") : `${n}`);
+  return folded && layer === layers ? `layers ${name(layer)}–${name(folded)}` : `layer ${name(layer)}`;
 }

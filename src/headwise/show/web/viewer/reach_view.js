@@ -5,7 +5,7 @@ import { penOn } from "./paint.js";
 import { backOf, contextsOf, lastToOpen, onwardsOf } from "./reach_data.js";
 import { reachFigures } from "./reach_figures.js";
 import { laterColour, opensShade, pathColour } from "./reach_map.js";
-import { masksList, reachSwatches } from "./reach_masks.js";
+import { maskSaid, masksList, reachSwatches, withSwatches } from "./reach_masks.js";
 import { flowSays, reachSays } from "./reach_words.js";
 
 /**
@@ -31,8 +31,12 @@ export function reachView(given) {
     return { layer, query, key, memory, pinned: state.pinned };
   };
 
-  function figures() {
-    return reachFigures(reach, { flow, crossFlow }, view(), given, Math.max(260, element.clientWidth || 700));
+  const figuresNow = (wide) => reachFigures(reach, { flow, crossFlow }, view(), given, wide);
+
+  /** The pictures for others, with the legends that stand under them here. */
+  function figures(width = Math.max(260, element.clientWidth || 700)) {
+    const at = view(), legends = { reach: (colours) => reachLegend(reach, colours), paths: (colours) => pathsLegend(given.spoken(at.query), colours) };
+    return figuresNow(width).map((figure) => (figure.name in legends ? withSwatches(figure, legends[figure.name]) : figure));
   }
 
   function draw() {
@@ -40,11 +44,11 @@ export function reachView(given) {
     parts.input.value = String(at.layer);
     parts.now.textContent = ` ${at.layer} of ${plural(reach.layers, "layer")}${passedSpan(reach, at.layer)}`;
     parts.says.textContent = reachSays(reach, at, given.spoken) + flowSays(at.memory ? crossFlow : flow, at, given.spoken);
-    if (themed !== theme) masks.replaceChildren(el("h3", {}, "Masks: who may attend to whom in one layer"), masksList(reach, given.heads ?? [], colours));
+    if (themed !== theme) masks.replaceChildren(el("h3", {}, "Masks: who may attend to whom in one layer"), maskSaid(reach, given.heads ?? []), masksList(reach, given.heads ?? [], colours));
     themed = theme;
     legend.replaceChildren(reachSwatches(reachLegend(reach, colours)));
-    ways.replaceChildren(reachSwatches([[colours.in, `carries to ${given.spoken(at.query)}`], [colours.out, `carries on from ${given.spoken(at.query)}`], [pathColour(colours), "one shortest path"]]));
-    for (const figure of figures()) drawFigure(figure, colours, parts.says.textContent);
+    ways.replaceChildren(reachSwatches(pathsLegend(given.spoken(at.query), colours)));
+    for (const figure of figuresNow(Math.max(260, element.clientWidth || 700))) drawFigure(figure, colours, parts.says.textContent);
     for (const item of masks.querySelectorAll("li")) item.classList.toggle("now", reach.layers > 1 && item.dataset.layers.split(" ").includes(String(at.layer)));
     if (table.open) fillContexts(table, reach, at);
   }
@@ -87,6 +91,8 @@ function reachLegend(reach, colours) {
   return [...some.map((at) => [opensShade(at, last, colours.dark), at ? `from layer ${named(at)} on` : "itself"]),
     [laterColour(colours), "later than shown"], [colours.unseen, "never"]];
 }
+
+const pathsLegend = (name, colours) => [[colours.in, `carries to ${name}`], [colours.out, `carries on from ${name}`], [pathColour(colours), "one shortest path"]];
 
 /** Pointing shows, a click keeps; arrows move, + and - change the layer, Escape lets go. */
 function listenToReach(canvas, name, given, reach, view) {

@@ -3,6 +3,7 @@
 import { font } from "./paint.js";
 import { drawColumnLabel } from "./labels.js";
 import { cutTo } from "./map_layout.js";
+import { drawUnseen } from "./map_draw.js";
 import { drawCells } from "./paint_cells.js";
 
 const SMALL_LABEL = 11, SMALL_STEP = 12.5, SMALL_MOST = 84, SMALL_LEGEND = 8;
@@ -22,9 +23,12 @@ export function smallMapLayout(rows, columns, width, ruler) {
 const smallLabel = (label) => label.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/^ +$/, "␣");
 
 /** Draw cells with their labels at x, y; `layout` as above, `how` what drawCells takes. */
-export function drawSmallMap(pen, cells, rows, columns, layout, { x = 0, y = 0, colours, ...how }) {
+export function drawSmallMap(pen, cells, rows, columns, layout, { x = 0, y = 0, colours, hidden = [], ...how }) {
   const { left, top, wide, high } = layout;
-  const dots = drawCells(pen, cells, { x: x + left, y: y + top, width: wide, height: high, colours, ...how });
+  drawUnseen(pen, colours, x + left, y + top, wide, high);
+  const dots = drawCells(pen, cells, { x: x + left, y: y + top, width: wide, height: high, colours, clear: true, ...how });
+  pen.fillStyle = colours.panel;
+  for (const k of hidden) pen.fillRect(x + left + (k * wide) / columns.length, y + top, Math.max(1, wide / columns.length), high);
   pen.strokeStyle = colours.line;
   pen.lineWidth = 1;
   pen.strokeRect(x + left, y + top, wide, high);

@@ -4,7 +4,7 @@ import { el } from "./dom.js";
 import { headOfScope } from "./units.js";
 import { tokensFigure } from "./tokens_draw.js";
 import { askedOf, lineOf, looksOf } from "./tokens_read.js";
-import { piecesOf, runsLeft } from "./tokens_text.js";
+import { piecesOf, positionsOnly, rulerStep, runsLeft } from "./tokens_text.js";
 
 /** How much of its colour a weight gives: its root, so that small ones are seen. */
 export const tint = (weight) => Math.sqrt(Math.min(1, Math.max(0, weight)));
@@ -139,11 +139,27 @@ function stripOf(app, side, number, unit, boxes, named) {
   const box = (at, text, kind, label) => (own[at] = el("span", {
     class: `hw-token${kind}`, role: "button", tabindex: -1, "data-at": at, "data-side": number, "aria-label": label,
   }, text));
+  if (positionsOnly(side)) return stripNamed(side, number, named, rulerOf(side, units, box));
   const { pieces, after } = piecesOf(side, units);
   const parts = pieces.flatMap((piece) => [piece.before || null, pieceOf(piece, units, box)].flat());
   const strip = el("div", { class: "hw-strip", dir: side.rtl || runsLeft(side.text) ? "rtl" : "ltr", role: "group",
     "aria-label": side.name ? `Tokens of the ${side.name}` : "Tokens of the text" }, parts, after || null);
-  return named ? el("div", { class: "hw-named" }, el("h3", {}, side.name || `text ${number + 1}`), strip) : strip;
+  return stripNamed(side, number, named, strip);
+}
+
+const stripNamed = (side, number, named, strip) => (named ? el("div", { class: "hw-named" }, el("h3", {}, side.name || `text ${number + 1}`), strip) : strip);
+
+const RULER_WIDE = 5; // units of the page for a position, as in the stylesheet
+
+/** Positions without a text as a ruler: a narrow box each, with the number of every so many-th. */
+function rulerOf(side, units, box) {
+  const step = rulerStep(units.length, RULER_WIDE);
+  return el("div", { class: "hw-strip hw-ruler", role: "group", "aria-label": `Positions of the ${side.name || "input"}` }, units.map(({ label }, at) => {
+    const made = box(at, "", " hw-position", `position ${label}`);
+    if (at % step === 0) made.dataset.mark = label;
+    made.title = label;
+    return made;
+  }));
 }
 
 /** A token; or a character whose bytes are several tokens, with a part under it for each. */

@@ -5,10 +5,10 @@ import { css, font, mix, rgb } from "./paint.js";
 import { factsOf } from "./facts.js";
 import { textWidth } from "./map_layout.js";
 import { askedOf, looksOf } from "./tokens_read.js";
-import { piecesOf, runsLeft } from "./tokens_text.js";
+import { piecesOf, positionsOnly, rulerStep, runsLeft } from "./tokens_text.js";
 
 const STRIP_FONT = font(13);
-const STRIP_LINE = 26;
+const STRIP_LINE = 26, STRIP_LOW = 10, RULER_BOX = 5; // of a text, of a ruler
 
 /** The figure of all texts of a scene, as pointing at a token colours them. */
 export function tokensFigure(app, state, head, found, width) {
@@ -36,6 +36,7 @@ const mostOf = (weights, numbers) => Math.max(0, ...numbers.map((at) => weights.
 
 /** Boxes line by line; runs from right to left keep their order within a line. */
 function linesOfText(side, units, width, top) {
+  if (positionsOnly(side)) return rulerBoxes(units, width, top);
   const boxes = [];
   let line = [], x = 0, y = top;
   const rtl = side.rtl || runsLeft(side.text);
@@ -54,6 +55,15 @@ function linesOfText(side, units, width, top) {
   }
   flush();
   return { boxes, bottom: y };
+}
+
+/** Positions without a text: narrow boxes, every so many-th with its number under it. */
+function rulerBoxes(units, width, top) {
+  const each = RULER_BOX, across = Math.floor(width / each), step = rulerStep(units.length, each);
+  const boxes = units.map(({ label }, at) => ({
+    text: "", mark: at % step === 0 ? label : "", wide: each, x: (at % across) * each, y: top + Math.floor(at / across) * STRIP_LINE, units: [at],
+  }));
+  return { boxes, bottom: top + Math.ceil(units.length / across) * STRIP_LINE };
 }
 
 function boxesPlaced(line, rtl, width, y) {
@@ -83,18 +93,27 @@ function drawBoxes(pen, colours, boxes) {
   pen.font = STRIP_FONT;
   pen.textBaseline = "middle";
   pen.textAlign = "center";
-  for (const { text, x, y, wide, gives, gets, asked } of boxes) {
-    const paper = rgb(colours.paper);
+  for (const { text, x, y, wide, gives, gets, asked, mark } of boxes) {
+    const paper = rgb(colours.paper), high = mark === undefined ? STRIP_LINE - 6 : STRIP_LOW;
     pen.fillStyle = css(mix(paper, rgb(colours.in), Math.sqrt(gives) * 0.5));
-    pen.fillRect(x, y, wide - 1, STRIP_LINE - 6);
+    pen.fillRect(x, y, wide - 1, high);
     if (gets > 0.003) {
       pen.fillStyle = css(mix(paper, rgb(colours.out), Math.min(1, Math.sqrt(gets))));
-      pen.fillRect(x, y + STRIP_LINE - 8, wide - 1, 3);
+      pen.fillRect(x, y + high - 2, wide - 1, 3);
     }
     pen.strokeStyle = asked ? colours.mark : colours.line;
     pen.lineWidth = asked ? 1.5 : 0.6;
-    pen.strokeRect(x, y, wide - 1, STRIP_LINE - 6);
+    pen.strokeRect(x, y, wide - 1, high);
     pen.fillStyle = colours.ink;
-    pen.fillText(isolated(text), x + wide / 2, y + STRIP_LINE / 2 - 3);
+    if (mark !== undefined) drawMark(pen, mark, x, y + high + 7);
+    else pen.fillText(isolated(text), x + wide / 2, y + STRIP_LINE / 2 - 3);
   }
+}
+
+function drawMark(pen, mark, x, y) {
+  pen.font = font(9.5);
+  pen.textAlign = "left";
+  pen.fillText(mark, x, y);
+  pen.font = STRIP_FONT;
+  pen.textAlign = "center";
 }

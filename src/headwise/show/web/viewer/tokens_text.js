@@ -25,6 +25,12 @@ export function piecesOf(side, units) {
   return { pieces, after: letters.slice(end).join("") };
 }
 
+/** Whether a side has positions and no text (sound, a picture): its labels are numbers. */
+export const positionsOnly = (side) => (side.positionsOnly ??= side.tokens.length > 0 && !side.text.trim() && side.tokens.every(([label]) => /^\d+$/.test(label)));
+
+/** Every how many-th position has its number: room for numbers at so many units of the page for a position. */
+export const rulerStep = (count, wide) => [1, 2, 5, 10, 20, 50, 100, 200, 500].find((step) => step * wide >= 9 + 7 * String(count).length) ?? 1000;
+
 /** The characters of a unit, [start, end]; null where it has none in the text (a special token). */
 function spanOf(side, { first, last }) {
   let start = Infinity, end = -1;
