@@ -18,12 +18,13 @@ from typing import Any
 
 from headwise.core.scores import BLOCK_CELLS
 from headwise.names import HeadError, HeadId, LayerId
-from headwise.see.record import LayerRecord, Record, Side, distinct
+from headwise.see.record import LayerRecord, Record, Side
 from headwise.see.summary import HeadSummary, summarise
 from headwise.show.page.cells import Kept, packed
 from headwise.show.page.colouring import number, of_record
 from headwise.show.page.flow import told_reach
 from headwise.show.page.keeping import kept_heads, mean_of
+from headwise.show.page.sides import places_of, separators, sides_of
 from headwise.show.page.sight import Masks
 from headwise.show.page.tables import Table, told_table
 
@@ -180,8 +181,7 @@ class Scene:
 
     def _sides(self) -> list[tuple[Side, str]]:
         """The texts with their names: those that look, then those that are looked at alone."""
-        layers = self.record.layers.values()
-        sides = distinct([*self.record.sides, *(layer.keys for layer in layers)])
+        sides = sides_of(self.record)
         names = ["text"] if len(sides) == 1 else ["source", "target"]
         names += [f"text {n}" for n in range(3, len(sides) + 1)]
         return list(zip(sides, names, strict=True))
@@ -190,13 +190,13 @@ class Scene:
         by_name: dict[str, list[LayerRecord]] = {}
         for id, layer in self.record.layers.items():
             by_name.setdefault(id.stream, []).append(layer)
-        places = {side.tokens: i for i, (side, _) in enumerate(self._sides())}
+        places = {name: places_of(layers[0], self.record) for name, layers in by_name.items()}
         return [
             {
                 "name": name,
                 "title": _TITLES.get(name, name),
-                "queries": places[layers[0].queries.tokens],
-                "keys": places[layers[0].keys.tokens],
+                "queries": places[name][0],
+                "keys": places[name][1],
                 "layers": [_layer(layer, masks) for layer in layers],
             }
             for name, layers in by_name.items()
@@ -230,17 +230,12 @@ def _layer(layer: LayerRecord, masks: Masks) -> dict[str, Any]:
 
 
 def _side(side: Side, name: str) -> dict[str, Any]:
-    alone = [
-        i
-        for i, token in enumerate(side.tokens)
-        if token.special or (token.id >= 0 and not any(c.isalnum() for c in token.text))
-    ]
     found = {
         "text": side.text,
         "name": name,
         "tokens": [[t.label, t.start, t.end, int(t.special)] for t in side.tokens],
         "words": [[w.text, w.first, w.last] for w in side.words],
-        "separators": alone,
+        "separators": separators(side),
     }
     return found | ({"rtl": True} if right_to_left(side.text) else {})
 
