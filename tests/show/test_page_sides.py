@@ -1,4 +1,4 @@
-"""The texts of a scene: a source and a target of the same words are two, and what parts a text is told by its kind."""
+"""The texts of a scene: a source and a target of the same words are two; what parts a text is told by its kind."""
 
 from __future__ import annotations
 

@@ -143,6 +143,16 @@ class Scene:
         rows = range(max(0, start), min(stop, layer.scores.shape[2]))
         return packed(kept_heads(layer, 0.0, 0, slice(at, at + 1), rows)[0])
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the cells at hand from one chunk to the next."""
+        held = [*(self._held.get("heads") or (None, ()))[1], *self._held.get("means", {}).values()]
+        return sum(kept.nbytes for kept in held)
+
+    def forget(self) -> None:
+        """Let go of the cells at hand; they are made again when they are asked for."""
+        self._held.clear()
+
     def _heads(self, layer: LayerRecord) -> list[Kept]:
         """The cells of a layer's heads; those of the last layer asked for are held."""
         held = self._held.get("heads")

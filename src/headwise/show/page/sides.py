@@ -1,4 +1,4 @@
-"""The texts of a scene: the source and the target apart, also where both are the same words; and their separators."""
+"""The texts of a scene: source and target apart, also where both are the same words; and their separators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Key = tuple[bool, tuple[Token, ...]]
 def sides_of(record: Record) -> list[Side]:
     """The texts: those that look, then those that are looked at alone.
 
-    What cross-attention looks at, and an encoder, are the source; all else is the target, or the only text there is.
+    What cross-attention and an encoder look at is the source; all else is the target, or the only text.
     """
     return [side for _, side in _found(record)]
 
