@@ -86,7 +86,7 @@ class Scene:
             colourings += more
             for head, blocks in by_head.items():
                 evidence.setdefault(head, []).extend(blocks)
-        own = {str(id) for id in self.record.heads()}
+        own = self._own
         return {
             "title": self.title or self.record.model,
             "model": self.record.model,
@@ -111,6 +111,19 @@ class Scene:
             found += [str(id.head(head)) for head in layer.naming.heads]
             found += [f"{MEAN}{id}"] if means else []
         return [*found, *(f"{MEAN}{name}" for name in self._stacks if means), *self.all_told]
+
+    @property
+    def means(self) -> list[str]:
+        """The names of all means: of each layer, and of each stack."""
+        return [f"{MEAN}{name}" for name in [*self._layers, *self._stacks]]
+
+    def has(self, head: str) -> bool:
+        """Whether a head, or a mean, is there."""
+        return head in self._own or head in self.means
+
+    @cached_property
+    def _own(self) -> set[str]:
+        return {str(id) for id in self.record.heads()}
 
     def chunk(self, key: str) -> bytes:
         """The bytes of a chunk, deflated.
