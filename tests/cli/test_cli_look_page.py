@@ -172,3 +172,10 @@ def test_an_interrupt_while_it_is_written_leaves_the_older_page(
     assert b"Traceback" not in err
     assert path.read_text() == "older"
     assert [part.name for part in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_page_by_words_opens_by_words(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    for more, unit in (((), None), (("--words",), "words")):
+        path = tmp_path / f"{unit}.html"
+        assert cli("look", TEXT, "--model", folder, *more, "--html", path).code == 0
+        assert read(path)[0]["start"].get("unit") == unit

@@ -14,6 +14,7 @@ import headwise as hw
 from browser_help import axe, open_page
 from headwise.names import ConfigError, HeadError
 from headwise.show.notebook import data, showing, still
+from headwise.show.page.saving import scenes_of
 from headwise.show.page.scene import Scene
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def test_a_run_notebook_holds_the_index_and_all_cells(
 ) -> None:
     assert book.cells[2].outputs[0]["text"].strip() == "['1.2'] 1.2 map"
     saved = notebook_help.saved_widget(book, 1)
-    scene = Scene(tiny_records["decoder"], told={"reach": {}})
+    (scene,) = scenes_of([tiny_records["decoder"]], told=[{"reach": {}}])
     assert saved["state"]["index"]["scenes"][0] == json.loads(json.dumps(scene.index))
     assert set(saved["state"]["places"]) == {f"0/{key}" for key in scene.keys}
     assert [one["path"] for one in saved["buffers"]] == [["chunks"]]
@@ -147,20 +148,82 @@ def test_the_kernel_answers_what_there_is_and_refuses_the_rest(
 
 def test_a_view_knows_its_names_and_heads(tiny_records: dict[str, Record]) -> None:
     record = tiny_records["decoder"]
-    with pytest.raises(ConfigError, match="a view has no 'haed'; it has scene, head, tab"):
+    with pytest.raises(ConfigError, match="a view has no 'haed'; its names are scene, head, tab"):
         record.show(start={"haed": "1.2"})
-    with pytest.raises(HeadError, match=r"no head 9\.9 in this view"):
+    with pytest.raises(HeadError, match=r"no (head|layer) 9"):
         record.show(start={"head": "9.9"})
     with pytest.raises(ConfigError, match="at least one, came none"):
         hw.view([])
     shown = record.show()
-    with pytest.raises(HeadError, match=r"no head 9\.9"):
+    with pytest.raises(HeadError, match=r"no (head|layer) 9"):
         shown.state["head"] = "9.9"
     shown.state.update(head="1.1", query=3)
     assert (shown.state["head"], shown.state["query"]) == ("1.1", 3)
     shown.set_state({"state": {**shown.state, "head": "0.1"}})  # as a front end does
     shown.state["tab"] = "lines"
     assert (shown.state["head"], shown.state["tab"]) == ("0.1", "lines")
+
+
+def test_a_mean_of_a_short_text_is_shown_and_answered(tiny_records: dict[str, Record]) -> None:
+    scene = Scene(tiny_records["decoder"])
+    for mean in ("mean/0", "mean/"):
+        assert hw.view(scene.record, start={"head": mean}).state["head"] == mean
+        asked = {"what": "chunk", "scene": 0, "key": mean}
+        assert data.answer([scene], asked) == scene.chunk(mean)
+    with pytest.raises(HeadError, match="no mean 'mean/9': mean/0, mean/1, mean/2, mean/ are"):
+        hw.view(scene.record, start={"head": "mean/9"})
+
+
+def test_the_state_does_all_that_it_can_and_refuses_the_rest(
+    tiny_records: dict[str, Record],
+) -> None:
+    shown = tiny_records["decoder"].show(start={"head": "1.1"})
+    seen: list[dict[str, Any]] = []
+    shown.observe(lambda change: seen.append(dict(change.new)), "state")
+    old = shown.state
+    shown.state |= {"head": "1.2", "tab": "lines"}
+    assert seen[-1] == {"head": "1.2", "tab": "lines"}
+    assert shown.state.setdefault("unit", "words") == "words"
+    assert shown.state.setdefault("unit", "tokens") == "words"
+    assert seen[-1] == {"head": "1.2", "tab": "lines", "unit": "words"}
+    old["query"] = 3  # of the head that is shown now
+    assert seen[-1] == {"head": "1.2", "tab": "lines", "unit": "words", "query": 3}
+    for take in (
+        lambda: shown.state.pop("head"),
+        lambda: shown.state.popitem(),
+        lambda: shown.state.clear(),
+        lambda: shown.state.__delitem__("head"),
+    ):
+        with pytest.raises(ConfigError, match="nothing can be taken out"):
+            take()
+    with pytest.raises(ConfigError, match="'zoom' takes"):
+        shown.state |= {"zoom": 5}
+    assert len(seen) == 3
+    assert dict(shown.state) == seen[-1]
+
+
+@pytest.mark.parametrize(
+    ("height", "css"),
+    [(400, "400px"), (62.5, "62.5px"), ("60vh", "60vh"), ("", ""), ("300px", "300px")],
+)
+def test_a_height_is_pixels_or_css(tiny_records: dict[str, Record], height: Any, css: str) -> None:
+    assert hw.view(tiny_records["decoder"], height=height).height == css
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "height", ["400", "high", 0, -3, float("nan"), True, None, "1px;color:red"]
+)
+def test_no_height_is_refused(tiny_records: dict[str, Record], height: Any) -> None:
+    with pytest.raises(ConfigError, match="height takes pixels"):
+        hw.view(tiny_records["decoder"], height=height)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("given", [None, 3, "a text", [None], []])
+def test_what_is_no_record_is_not_shown(given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"takes records from hw\.look"):
+        hw.view(given)
 
 
 def test_readers_without_scripts_get_a_picture_with_words(tiny_records: dict[str, Record]) -> None:

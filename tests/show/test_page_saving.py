@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import torch
 from page_help import changed, small, unpacked
 
 import headwise as hw
-from headwise.names import ConfigError, HeadError, OutputError
-from headwise.show.page import document
+from headwise.names import ConfigError, HeadError, HeadId, OutputError
+from headwise.show.page import document, starting
+from headwise.show.page.bundle import state_names
 from headwise.show.page.saving import scenes_of
 
 ELEMENT = re.compile(r'<script type="([^"]+)"([^>]*)>(.*?)</script>', re.DOTALL)
@@ -121,14 +123,48 @@ def test_no_chunk_is_made_before_it_is_written(monkeypatch: pytest.MonkeyPatch) 
     [
         ({"hed": "0.1"}, ConfigError, "start has no 'hed'; its names are scene, head, tab"),
         ({"head": "9.9"}, HeadError, "there is no layer 9|there is no head 9.9"),
-        ({"scene": 3}, ConfigError, "a scene from 0 to 0, came 3"),
+        ({"scene": 3}, ConfigError, "start 'scene' takes a text from 0 to 0, came 3"),
+        ({"scene": True}, ConfigError, "came True"),
+        ({"scene": None}, ConfigError, "came None"),
+        ({"head": None}, ConfigError, "'head' takes a head like '0.0', came None"),
+        ({"head": "x"}, HeadError, "head id"),
+        ({"head": "mean/7"}, HeadError, "no mean 'mean/7': mean/0, mean/1, mean/ are there"),
+        ({"query": float("nan")}, ConfigError, "'query' takes a number from 0, or None, came nan"),
+        ({"key": -1}, ConfigError, "came -1"),
+        ({"layer": "1"}, ConfigError, "came '1'"),
+        ({"zoom": object()}, ConfigError, "'zoom' takes .*, came a object"),
+        ({"zoom": 5}, ConfigError, "came 5"),
+        ({"zoom": [0, 2, 3]}, ConfigError, r"came \[0, 2, 3\]"),
+        ({"zoom": [2, 2, 0, 3]}, ConfigError, "'zoom' takes"),
+        ({"withHead": 5}, ConfigError, "'withHead' takes a head like '0.0', came 5"),
+        ({"withHead": "9.9"}, HeadError, "9"),
+        ({"withScene": 1}, ConfigError, "'withScene' takes a text from 0 to 0"),
+        ({"pinned": 1}, ConfigError, "True or False"),
+        ({"tab": "maps"}, ConfigError, "'tab' takes map, lines, compare"),
+        ({"unit": ["words"]}, ConfigError, "'unit' takes tokens, words, came"),
+        ({"colour": 3}, ConfigError, "came 3"),
+        (["head"], ConfigError, "start takes names and values"),
+        (0, ConfigError, "start takes names and values"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_wrong_start_is_refused(
     tmp_path: Path, start: dict[str, Any], error: type[Exception], says: str
 ) -> None:
-    with pytest.raises(error, match=says):
-        hw.save_page(small(), tmp_path / "page.html", start=start)
+    for show in (partial(hw.save_page, path=tmp_path / "page.html"), hw.view):
+        with pytest.raises(error, match=None if show is hw.view else says) as told:
+            show(small(), start=start)
+        assert "\n" not in str(told.value)
+
+
+def test_every_name_of_a_view_is_checked() -> None:
+    assert set(starting._KINDS) == set(state_names())
+    (scene,) = scenes_of([small()])
+    numbers = {"query": np.int64(3), "zoom": (0, np.int64(2), 0, 3), "head": HeadId.parse("1.2")}
+    found = starting.checked_start([scene], {**numbers, "withScene": None, "pinned": True})
+    assert json.loads(json.dumps(found)) == {
+        "query": 3, "zoom": [0, 2, 0, 3], "head": "1.2", "withScene": None, "pinned": True,
+    }  # fmt: skip
 
 
 def test_a_start_is_what_the_view_starts_with(tmp_path: Path) -> None:

@@ -88,7 +88,10 @@ def expected(exact: np.ndarray, sets: np.ndarray, ways: dict[str, str]) -> tuple
     """The pattern as it should be shown, and which rows have too little left."""
     shown, had = exact.copy(), exact.sum(1)
     apart = dict(zip(KINDS, sets, strict=True))
-    of = {way: sum((exact[:, apart[k]].sum(1) for k in KINDS if ways[k] == way), 0 * had) for way in WAYS}
+    of = {
+        way: sum((exact[:, apart[k]].sum(1) for k in KINDS if ways[k] == way), 0 * had)
+        for way in WAYS
+    }
     for kind in KINDS:
         if ways[kind] != "shown":
             shown[:, apart[kind]] = 0
@@ -120,7 +123,9 @@ def test_rows_add_up_whatever_is_set_apart(
         assert found["shortCount"] == short.sum()
         kept = np.nan_to_num(found["dense"])
         scale = np.maximum(1, want.sum(1) / np.maximum(others, LEFT))
-        np.testing.assert_allclose((kept.sum(1) + found["rest"] - want.sum(1)) / scale, 0, atol=8e-3)
+        np.testing.assert_allclose(
+            (kept.sum(1) + found["rest"] - want.sum(1)) / scale, 0, atol=8e-3
+        )
         assert ((kept - want) / scale[:, None] < 2e-3).all()
         if not least or (unit == "tokens" and head in HEADS):
             there = ~np.isnan(found["dense"])
@@ -160,7 +165,9 @@ def test_what_a_learned_sink_takes_is_what_rows_lack(page: Page, unit: str, leas
     for head in ("0.0", "1.2"):
         exact = exact_of(record, head, unit)
         lacks = 1 - exact.sum(1)
-        found = run(page, Scene(record, least=least, side=8), head, unit, dict.fromkeys(KINDS, "shown"))
+        found = run(
+            page, Scene(record, least=least, side=8), head, unit, dict.fromkeys(KINDS, "shown")
+        )
         named = found["sink"] > 0
         assert named.mean() > 0.8
         np.testing.assert_allclose(found["sink"][named], lacks[named], atol=8e-3)

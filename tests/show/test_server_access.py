@@ -20,10 +20,14 @@ def asked(models: Path) -> Asked:
     return Asked(models)
 
 
+TOKEN = "the-token-that-was-printed"
 FOREIGN = [
     {"origin": "http://evil.example"},
     {"origin": "http://localhost:8643"},
     {"origin": "null"},
+    {"origin": "http://["},
+    {"origin": "http://evil-localhost:8642"},
+    {"origin": "http://evil.example/?localhost:8642"},
     {"sec-fetch-site": "cross-site"},
     {"sec-fetch-site": "same-site"},
     {"host": "evil.example:8642"},
@@ -101,23 +105,26 @@ def test_a_form_of_another_page_is_no_request(asked: Asked) -> None:
 
 
 def test_others_than_this_machine_need_the_token(models: Path) -> None:
-    asked = Asked(models, token="the-token")
+    asked = Asked(models, token=TOKEN)
     far = {"host": "machine.example:8642"}
     assert asked.http.get("/", headers=far).status_code == 403
-    assert asked.http.get("/?token=another", headers=far).status_code == 403
-    assert asked.http.get("/?token=the-token", headers=far).status_code == 200
+    for wrong in ("another", TOKEN[:12], TOKEN[:-1], f"{TOKEN}x"):
+        assert asked.http.get(f"/?token={wrong}", headers=far).status_code == 403
+    assert asked.http.get(f"/?token={TOKEN}", headers=far).status_code == 200
     for given in (
         {},
         {"x-headwise-token": "another"},
+        {"x-headwise-token": TOKEN[:-1]},
+        {"x-headwise-token": TOKEN[:9]},
+        {"x-headwise-token": f"{TOKEN}x"},
+        {"x-headwise-token": TOKEN.upper()},
         {"x-headwise-token": ""},
         {b"x-headwise-token": "é".encode()},
     ):
-        answer = asked.http.get(
-            "/api/index?token=the-token", headers=[*far.items(), *given.items()]
-        )
+        answer = asked.http.get(f"/api/index?token={TOKEN}", headers=[*far.items(), *given.items()])
         assert answer.status_code == 403
         assert "token" in answer.json()["error"]
-    right = {**far, "x-headwise-token": "the-token"}
+    right = {**far, "x-headwise-token": TOKEN}
     assert asked.http.get("/api/index", headers=right).status_code == 200
     foreign = asked.http.get("/api/index", headers={**right, "origin": "http://evil.example"})
     assert foreign.status_code == 403

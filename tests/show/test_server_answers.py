@@ -12,8 +12,11 @@ from server_help import CONTEXT, TEXT, Asked, small_model
 
 import headwise as hw
 from headwise.hub.load import Model
+from headwise.show.page.scene import Scene
 from headwise.show.server import answers
+from headwise.show.server.saying import GONE
 from headwise.show.server.settings import offered
+from headwise.show.server.shelf import Kept, Shelf, size_of
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +168,49 @@ def test_a_body_that_is_too_long_is_not_read(models: Path) -> None:
     assert asked.result("look", model="small", text=TEXT)
 
 
+def test_a_link_into_a_folder_of_a_like_name_leads_out(tmp_path: Path) -> None:
+    small_model(tmp_path / "models" / "one")
+    small_model(tmp_path / "models-evil" / "two")
+    (tmp_path / "models" / "two").symlink_to(tmp_path / "models-evil" / "two")
+    found, _ = offered([], tmp_path / "models")
+    assert "one" in found
+    assert "two" not in found
+
+
+def test_a_model_goes_by_the_name_it_is_asked_for(models: Path, tmp_path: Path) -> None:
+    asked = Asked(models)
+    index = asked.result("look", model="small", text=TEXT)["index"]
+    assert (index["model"], index["title"]) == ("small", f"small · {TEXT}")
+    assert index["source"] == str(models / "small")  # what cuts it for good
+    broken = small_model(tmp_path / "broken" / "one")
+    (broken / "model.safetensors").write_bytes(b"no weights")
+    line = Asked(tmp_path / "broken").error("look", model="one", text=TEXT)
+    assert str(tmp_path) not in line
+
+
+def test_what_a_scene_holds_is_counted_and_let_go(models: Path) -> None:
+    shelf = Shelf(10**12)
+    record = hw.look(hw.load(models / "small"), TEXT * 20)
+    kepts = [Kept(Scene(record, least=0.01), "small", TEXT, None) for _ in range(3)]
+    before = [kept.size for kept in kepts]
+    assert before[0] > size_of(record) + len(json.dumps(kepts[0].index))
+    ids = [shelf.add(kept) for kept in kepts]
+    for kept, size in zip(kepts, before, strict=True):
+        kept.scene.chunk("0.1")
+        heads = kept.size - size
+        assert heads >= 6 * 3 * len(record.tokens)
+        kept.scene.chunk("mean/0")
+        assert kept.size - size > heads
+    shelf.get(ids[0])
+    shelf.get(ids[2])
+    assert [kept.size > size for kept, size in zip(kepts, before, strict=True)] == [
+        True,
+        False,
+        True,
+    ]
+    assert kepts[1].scene.chunk("0.1") == kepts[0].scene.chunk("0.1")
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"3", b"\xff", b"[" * 100_000], ids=lambda b: str(b[:5])
 )
@@ -187,6 +233,8 @@ def test_what_is_wrong_is_told_in_one_line(asked: Asked) -> None:
     for factor in (2, -1, "0", True, None):
         assert "from 0 to 1" in asked.error("cut", scene=scene, heads={"0.0": factor})
     assert "object" in asked.error("cut", scene=scene, heads=[])
+    for without in ([["0.0"]], [3], [None], "0.0", 3):
+        assert "without must be" in asked.error("look", model="small", text="a", without=without)
     assert "let go" in asked.error("cut", scene="unknown", heads={})
     assert asked.http.post("/api/nothing", json={}).status_code == 404
     for asks in ("?from=0", "?from=-1&to=2", "?from=0&to=99999", "?from=3&to=3", "?from=a&to=b"):
@@ -213,11 +261,10 @@ def test_scenes_are_let_go_when_they_hold_too_much(models: Path) -> None:
     first = asked.result("look", model="small", text=TEXT)["scene"]
     assert asked.http.get(f"/api/chunk/{first}/0.0").status_code == 200
     second = asked.result("look", model="small", text=TEXT)["scene"]
-    gone = asked.http.get(f"/api/chunk/{first}/0.0")
-    assert (gone.status_code, gone.json()["error"]) == (
-        410,
-        "this view has been let go; look again",
-    )
+    for place in (f"chunk/{first}/0.0", f"scene/{first}", f"rows/{first}/0.0?from=0&to=1"):
+        gone = asked.http.get(f"/api/{place}")  # no failure, which a browser would put in red
+        assert (gone.status_code, gone.json()["error"]) == (200, GONE)
+    assert asked.error("cut", scene=first, heads={}) == GONE
     assert asked.http.get(f"/api/chunk/{second}/0.0").status_code == 200
     assert len({first, second}) == 2
     assert min(map(len, (first, second))) >= 20

@@ -84,6 +84,28 @@ def test_ctrl_c_ends_it_at_once_also_while_it_computes(models: Path, kind: signa
         busy.close()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
+def test_a_half_sent_body_neither_holds_the_end_up_nor_fails(models: Path) -> None:
+    head = "POST /api/look HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    half = f"{head}Content-Length: 1000\r\n\r\n{{".encode()
+    with process("--models", models) as made:
+        gone = socket.create_connection(("127.0.0.1", made.port), timeout=60)
+        gone.sendall(half)
+        made.ask("GET", "/api/index")
+        gone.close()
+        link = socket.create_connection(("127.0.0.1", made.port), timeout=60)
+        link.sendall(half)
+        made.ask("GET", "/api/index")
+        made.process.send_signal(signal.SIGINT)
+        assert b"the server was ended" in until(
+            link, b"ended"
+        )  # told, and not cut off after a wait
+        _, said = made.process.communicate(timeout=20)
+        assert made.process.returncode == 0
+        assert said.decode().splitlines()[2:] == []
+        link.close()
+
+
 def test_a_port_that_is_taken_is_one_line(server: Process) -> None:
     said = refused_start("--port", str(server.port))
     assert f"port {server.port}" in said

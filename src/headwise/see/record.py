@@ -310,7 +310,7 @@ class Record:
         *,
         tables: Sequence[Any] = (),
         start: Mapping[str, Any] | None = None,
-        height: str = "",
+        height: str | float = "",
     ) -> Any:
         """The viewer of this record, for a notebook; arguments, result and errors are those of `hw.view`."""
         home: Any = importlib.import_module(_VIEWER)

@@ -19,8 +19,9 @@ from headwise.see.wording import Place
 from headwise.show.page.document import save_document
 from headwise.show.page.fires import told_fires
 from headwise.show.page.flow import told_flow
-from headwise.show.page.saving import checked_start, scenes_of
+from headwise.show.page.saving import scenes_of
 from headwise.show.page.scene import Scene
+from headwise.show.page.starting import checked_start
 from headwise.show.page.tables import Table
 
 __all__ = ["Opening", "PageRequest", "write_page"]
@@ -59,15 +60,16 @@ class PageRequest:
 
 @dataclass(frozen=True)
 class Opening:
-    """What the page opens with: a head, and a word."""
+    """What the page opens with: a head, a word, and whether it is by words."""
 
     head: HeadId | None
     place: Place | None
+    by_words: bool = False
 
     @classmethod
-    def of(cls, heads: Sequence[HeadId], places: Sequence[Place]) -> Opening:
+    def of(cls, heads: Sequence[HeadId], places: Sequence[Place], by_words: bool) -> Opening:
         """The first of the heads and of the places."""
-        return cls(heads[0] if heads else None, places[0] if places else None)
+        return cls(heads[0] if heads else None, places[0] if places else None, by_words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +148,7 @@ def _others(request: PageRequest, model: Model, text: str, tick: Tick) -> Iterat
 
 def _start(record: Record, opening: Opening) -> dict[str, Any]:
     """What the view starts with, by the names it has in the page's address."""
-    start: dict[str, Any] = {}
+    start: dict[str, Any] = {"unit": "words"} if opening.by_words else {}
     head, place = opening.head, opening.place
     if place is not None:
         start |= {"query": _query_of(place), "pinned": True}

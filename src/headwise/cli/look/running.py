@@ -97,7 +97,8 @@ def show(view: View) -> None:
 
         first = chosen or [summary.id for summary, _ in telling(record, summaries, 1)]
         with long_progress(len(record.tokens), "writing the page") as tick:
-            write_page(view.page, model, record, summaries, Opening.of(first, places), tick)
+            opening = Opening.of(first, places, view.by_words)
+            write_page(view.page, model, record, summaries, opening, tick)
 
 
 def _check_text(model: Model, view: View) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwise.names import ConfigError, HeadError, HeadId
-from headwise.show.page.bundle import state_names
 from headwise.show.page.index import index_of
 from headwise.show.page.scene import Scene
+from headwise.show.page.starting import checked_start
 
 __all__ = ["AT_ONCE", "answer", "chunks_of", "index_with_rows", "known"]
 
@@ -60,9 +60,10 @@ def answer(scenes: Sequence[Scene], asked: Mapping[str, Any]) -> bytes:
         raise ConfigError(f"there is no text {number!r} here; there are {len(scenes)}")
     scene = scenes[number]
     if asked.get("what") == "chunk":
-        if asked.get("key") not in scene.keys:
-            raise HeadError(f"there are no cells of {asked.get('key')!r} here")
-        return scene.chunk(asked["key"])
+        key = asked.get("key")
+        if not isinstance(key, str) or not (scene.has(key) or key in scene.all_told):
+            raise HeadError(f"there are no cells of {key!r} here")
+        return scene.chunk(key)
     first, last = asked.get("from"), asked.get("to")
     if asked.get("what") != "rows" or not isinstance(first, int) or not isinstance(last, int):
         raise ConfigError(f"what is asked for is not known here: {dict(asked)!r}")
@@ -74,18 +75,11 @@ def answer(scenes: Sequence[Scene], asked: Mapping[str, Any]) -> bytes:
     return scene.rows(asked["head"], first, last)
 
 
-def known(state: Mapping[str, Any], scenes: Sequence[Scene]) -> dict[str, Any]:
+def known(state: object, scenes: Sequence[Scene]) -> dict[str, Any]:
     """The state itself.
 
     Raises:
-        ConfigError: a name that a view does not have.
+        ConfigError: a name that a view does not have, or a value that is none of its kind.
         HeadError: a head that none of the models has.
     """
-    names = state_names()
-    wrong = [name for name in state if name not in names]
-    if wrong:
-        raise ConfigError(f"a view has no {wrong[0]!r}; it has {', '.join(names)}")
-    head = state.get("head")
-    if head and not any(head in scene.keys for scene in scenes):
-        raise HeadError(f"there is no head {head} in this view; give one like {scenes[0].keys[0]}")
-    return dict(state)
+    return checked_start(scenes, state, what="a view", anywhere=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import anywidget
 import traitlets
 
-from headwise.names import HeadwiseError
+from headwise.names import ConfigError, HeadwiseError
 from headwise.show.notebook.data import answer, chunks_of, index_with_rows, known
 from headwise.show.notebook.still import still_bundle
 from headwise.show.page.bundle import script, style
@@ -18,18 +18,51 @@ __all__ = ["View", "Viewer"]
 
 
 class View(dict[str, Any]):
-    """The state of a viewer; what is set in it is shown: `widget.state["head"] = "18.6"`."""
+    """The state of a viewer; what is set in it is shown: `widget.state["head"] = "18.6"`.
+
+    What is set goes to what is shown now, also through a view that was read before; nothing can be taken away.
+    """
 
     def __init__(self, owner: Viewer, state: dict[str, Any]) -> None:
         super().__init__(state)
         self._owner = owner
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._owner.state = {**self, name: value}
+        self.update({name: value})
+
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
+        self.update(other)
+        return self._owner.state
 
     def update(self, *args: Any, **names: Any) -> None:
         """Show several things at once."""
-        self._owner.state = {**self, **dict(*args, **names)}
+        self._owner.state = {**self._owner.state, **dict(*args, **names)}
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """What is shown; the default is shown where nothing was said of it."""
+        if name not in self._owner.state:
+            self.update({name: default})
+        return self._owner.state[name]
+
+    def __delitem__(self, name: str) -> NoReturn:
+        self._refuse()
+
+    def pop(self, *args: Any) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
+    def popitem(self) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
+    def clear(self) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ConfigError(
+            "nothing can be taken out of the state of a view; set what is to be shown instead"
+        )
 
 
 class Viewer(anywidget.AnyWidget):

@@ -8,30 +8,22 @@ import numpy as np
 from jaxtyping import Bool
 
 from headwise.see.record import LayerRecord, Side
+from headwise.show.page.sides import separators
 
-__all__ = ["SETS", "apart_keys", "separators_of"]
+__all__ = ["SETS", "apart_keys"]
 
 SETS = ("first token", "separators", "first word", "words that are separators")
 
 
-def separators_of(side: Side) -> list[int]:
-    """The tokens that are special or hold no letter and no digit."""
-    return [
-        i
-        for i, token in enumerate(side.tokens)
-        if token.special or (token.id >= 0 and not any(c.isalnum() for c in token.text))
-    ]
-
-
 def apart_keys(layer: LayerRecord) -> Bool[np.ndarray, "set key"]:
     """Which keys are in each of SETS; of a text that another one looks at the first is like others."""
-    return _keys_of(layer.keys, layer.queries.tokens != layer.keys.tokens)
+    return _keys_of(layer.keys, not layer.own_text)
 
 
 @lru_cache(maxsize=8)
 def _keys_of(side: Side, cross: bool) -> np.ndarray:
     found = np.zeros((len(SETS), len(side.tokens)), dtype=bool)
-    found[1, separators_of(side)] = True
+    found[1, separators(side)] = True
     for at, word in enumerate(side.words):
         own = slice(word.first, word.last)
         if at == 0 and not cross:

@@ -60,6 +60,12 @@ class Kept:
     apart: Float[np.ndarray, "set query"] | None = None
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        arrays = (self.count, self.key, self.weight, self.rest, self.mass, self.others)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    @property
     def pool(self) -> Float[np.ndarray, "side side"] | None:
         """Mean weight of a cell that is not kept, by region."""
         if self.mass is None or self.others is None:

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwise.hub.load import Model
-from headwise.names import HeadError, ModelError
+from headwise.names import HeadError, LayerId, ModelError
 from headwise.see.neurons.firing import Fire, Fires, fires
-from headwise.see.record import Record, Side
+from headwise.see.record import Record
 from headwise.see.residual import contributions
-from headwise.show.page.measuring import inputs_of, side_number
+from headwise.show.page.measuring import inputs_of
+from headwise.show.page.sides import side_number, sides_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -94,9 +95,8 @@ def _all_neurons(found: Fires, record: Record) -> list[list[Any]]:
     streams = {
         side_number(record, id.stream): id.stream for id in record.layers if id.stream != "cross"
     }
-    sides = {id.stream: layer.side for id, layer in found.layers.items()}
-    every = [sides.get(streams.get(i, "cross")) for i in range(len(record.sides))]
-    return [[] if side is None else _neurons(found, side) for side in every]
+    own = [streams.get(i, "cross") for i in range(len(sides_of(record)))]
+    return [_neurons(found, [id for id in found.layers if id.stream == one]) for one in own]
 
 
 def _stream(record: Record, added: xr.Dataset) -> dict[str, Any]:
@@ -115,10 +115,13 @@ def _stream(record: Record, added: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _neurons(found: Fires, side: Side) -> list[list[Any]]:
-    """The neurons at each token of a text."""
+def _neurons(found: Fires, layers: Sequence[LayerId]) -> list[list[Any]]:
+    """The neurons of some layers at each token of their text."""
+    if not layers:
+        return []
+    side = found.layers[layers[0]].side
     return [
-        [_told(found, fire) for fire in found.at(t, top=_TOP, side=side)]
+        [_told(found, fire) for fire in found.at(t, top=_TOP, side=side, layers=layers)]
         for t in range(len(side.tokens))
     ]
 

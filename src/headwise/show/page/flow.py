@@ -36,8 +36,9 @@ from headwise.core.recognise import recognise
 from headwise.hub.load import Model
 from headwise.see.reaching import one_mask, reach_of, seen_in
 from headwise.see.record import LayerRecord, Record
-from headwise.show.page.measuring import inputs_of, side_number
+from headwise.show.page.measuring import inputs_of
 from headwise.show.page.reach import reach_data, runs_of
+from headwise.show.page.sides import side_number
 from headwise.show.reach_words import ReachWords
 
 __all__ = ["flow_chunk", "told_flow", "told_reach"]

@@ -9,7 +9,7 @@ import torch
 from headwise.names import ModelError
 from headwise.see.record import Record, Side
 
-__all__ = ["inputs_of", "side_number"]
+__all__ = ["inputs_of"]
 
 
 def inputs_of(record: Record) -> dict[str, Any]:
@@ -26,12 +26,6 @@ def inputs_of(record: Record) -> dict[str, Any]:
     if both:
         inputs["decoder_input_ids"] = _ids(by_stream["decoder"])
     return inputs
-
-
-def side_number(record: Record, stream: str) -> int:
-    """Which of the record's texts a stream is of; of "cross" the one that looks."""
-    layer = next(layer for id, layer in record.layers.items() if id.stream == stream)
-    return next(i for i, side in enumerate(record.sides) if side.tokens == layer.queries.tokens)
 
 
 def _ids(side: Side) -> torch.Tensor:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headwise.files import check_writable
-from headwise.names import ConfigError, HeadId, OutputError
+from headwise.names import ConfigError, OutputError
 from headwise.see.record import Record
 from headwise.see.summary import HeadSummary
-from headwise.show.page.bundle import state_names
 from headwise.show.page.choosing import budget_for, least_for
 from headwise.show.page.document import save_document
 from headwise.show.page.scene import Scene
+from headwise.show.page.starting import checked_start
 from headwise.show.page.tables import Table, model_of
 
-__all__ = ["ENDINGS", "check_page", "save_page", "scenes_of"]
+__all__ = ["ENDINGS", "check_page", "records_of", "save_page", "scenes_of"]
 
 ENDINGS = (".html", ".htm")
 
@@ -51,9 +51,9 @@ def save_page(
         HeadError: a start at a head that is not there.
     """
     check_page(Path(path))
-    held = [records] if isinstance(records, Record) else list(records)
-    scenes = scenes_of(held, tables=tables)
-    save_document(scenes, path, checked_start(scenes, start or {}), progress)
+    scenes = scenes_of(records_of(records), tables=tables)
+    begin = checked_start(scenes, {} if start is None else start)
+    save_document(scenes, path, begin, progress)
 
 
 def check_page(path: Path) -> None:
@@ -91,9 +91,7 @@ def scenes_of(
     Raises:
         ConfigError: no record, a text longer than a page can number, or a table of a model that is not shown.
     """
-    if not records or not all(isinstance(record, Record) for record in records):
-        came = "none" if not records else type(records[0]).__name__
-        raise ConfigError(f"a page takes records from hw.look, at least one, came {came}")
+    records = records_of(records)
     _check_length(records)
     shown = {record.model for record in records}
     for table in tables:
@@ -130,25 +128,21 @@ def _check_length(records: Sequence[Record]) -> None:
         )
 
 
-def checked_start(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str, Any]:
-    """What a view starts with.
+def records_of(given: object) -> list[Record]:
+    """One record or several, as a list.
 
     Raises:
-        ConfigError: a name that no view has.
-        HeadError: a head that is not there.
+        ConfigError: none, or something else.
     """
-    names = state_names()
-    for name in start:
-        if name not in names:
-            raise ConfigError(f"start has no {name!r}; its names are {', '.join(names)}")
-    at = start.get("scene", 0)
-    if not isinstance(at, int) or not 0 <= at < len(scenes):
-        raise ConfigError(f"start takes a scene from 0 to {len(scenes) - 1}, came {at!r}")
-    head = str(start.get("head", ""))
-    if head and not head.startswith("mean/"):
-        id = HeadId.parse(head)
-        scenes[at].record.layer_of(id)
-    return dict(start)
+    if isinstance(given, Record):
+        return [given]
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    found: list[Any] = list(given) if several else [given]  # type: ignore[call-overload]
+    wrong = [type(one).__name__ for one in found if not isinstance(one, Record)]
+    if wrong or not found:
+        came = wrong[0] if wrong else "none"
+        raise ConfigError(f"a page takes records from hw.look, at least one, came {came}")
+    return found
 
 
 def _titles(records: Sequence[Record], notes: Sequence[str] | None) -> list[str]:

@@ -18,13 +18,13 @@ from typing import Any
 
 from headwise.core.scores import BLOCK_CELLS
 from headwise.names import HeadError, HeadId, LayerId
-from headwise.see.record import LayerRecord, Record, Side, distinct
+from headwise.see.record import LayerRecord, Record, Side
 from headwise.see.summary import HeadSummary, summarise
-from headwise.show.page.apart import separators_of
 from headwise.show.page.cells import Kept, packed
 from headwise.show.page.colouring import number, of_record
 from headwise.show.page.flow import told_reach
 from headwise.show.page.keeping import kept_heads, mean_of
+from headwise.show.page.sides import places_of, separators, sides_of
 from headwise.show.page.sight import Masks
 from headwise.show.page.tables import Table, told_table
 
@@ -86,7 +86,7 @@ class Scene:
             colourings += more
             for head, blocks in by_head.items():
                 evidence.setdefault(head, []).extend(blocks)
-        own = {str(id) for id in self.record.heads()}
+        own = self._own
         return {
             "title": self.title or self.record.model,
             "model": self.record.model,
@@ -111,6 +111,19 @@ class Scene:
             found += [str(id.head(head)) for head in layer.naming.heads]
             found += [f"{MEAN}{id}"] if means else []
         return [*found, *(f"{MEAN}{name}" for name in self._stacks if means), *self.all_told]
+
+    @property
+    def means(self) -> list[str]:
+        """The names of all means: of each layer, and of each stack."""
+        return [f"{MEAN}{name}" for name in [*self._layers, *self._stacks]]
+
+    def has(self, head: str) -> bool:
+        """Whether a head, or a mean, is there."""
+        return head in self._own or head in self.means
+
+    @cached_property
+    def _own(self) -> set[str]:
+        return {str(id) for id in self.record.heads()}
 
     def chunk(self, key: str) -> bytes:
         """The bytes of a chunk, deflated.
@@ -142,6 +155,16 @@ class Scene:
         at = layer.index(id.head)
         rows = range(max(0, start), min(stop, layer.scores.shape[2]))
         return packed(kept_heads(layer, 0.0, 0, slice(at, at + 1), rows)[0])
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the cells at hand from one chunk to the next."""
+        held = [*(self._held.get("heads") or (None, ()))[1], *self._held.get("means", {}).values()]
+        return sum(kept.nbytes for kept in held)
+
+    def forget(self) -> None:
+        """Let go of the cells at hand; they are made again when they are asked for."""
+        self._held.clear()
 
     def _heads(self, layer: LayerRecord) -> list[Kept]:
         """The cells of a layer's heads; those of the last layer asked for are held."""
@@ -181,8 +204,7 @@ class Scene:
 
     def _sides(self) -> list[tuple[Side, str]]:
         """The texts with their names: those that look, then those that are looked at alone."""
-        layers = self.record.layers.values()
-        sides = distinct([*self.record.sides, *(layer.keys for layer in layers)])
+        sides = sides_of(self.record)
         names = ["text"] if len(sides) == 1 else ["source", "target"]
         names += [f"text {n}" for n in range(3, len(sides) + 1)]
         return list(zip(sides, names, strict=True))
@@ -191,13 +213,13 @@ class Scene:
         by_name: dict[str, list[LayerRecord]] = {}
         for id, layer in self.record.layers.items():
             by_name.setdefault(id.stream, []).append(layer)
-        places = {side.tokens: i for i, (side, _) in enumerate(self._sides())}
+        places = {name: places_of(layers[0], self.record) for name, layers in by_name.items()}
         return [
             {
                 "name": name,
                 "title": _TITLES.get(name, name),
-                "queries": places[layers[0].queries.tokens],
-                "keys": places[layers[0].keys.tokens],
+                "queries": places[name][0],
+                "keys": places[name][1],
                 "layers": [_layer(layer, masks) for layer in layers],
             }
             for name, layers in by_name.items()
@@ -237,7 +259,7 @@ def _side(side: Side, name: str) -> dict[str, Any]:
         "name": name,
         "tokens": [[t.label, t.start, t.end, int(t.special)] for t in side.tokens],
         "words": [[w.text, w.first, w.last] for w in side.words],
-        "separators": separators_of(side),
+        "separators": separators(side),
     }
     return found | ({"rtl": True} if right_to_left(side.text) else {})
 

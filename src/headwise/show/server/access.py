@@ -86,7 +86,15 @@ def _own_page(headers: Mapping[str, str], host: str) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == host
+    return origin is None or _netloc(origin) == host
+
+
+def _netloc(origin: str) -> str | None:
+    """The name and port of an Origin; None where it is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _name(host: str) -> str:

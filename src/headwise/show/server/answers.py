@@ -60,7 +60,8 @@ class Answers:
         name = self.models.check(body.get("model"))
         text, target = _text(body, "text"), _text(body, "target") or None
         without = body.get("without")
-        if without is not None and not isinstance(without, list | dict):
+        named = isinstance(without, list) and all(isinstance(one, str) for one in without)
+        if without is not None and not named and not isinstance(without, dict):
             raise RefusedError(400, "without must be heads, or an object of factors")
         if not text.strip():
             raise TextError("the text is empty; give at least one word")
@@ -113,7 +114,7 @@ class Answers:
         job.check()
         least = least_for(record, _BUDGET)
         scene = Scene(record, _title(name, text, note), note, least=least, given=does)
-        kept = Kept(scene, name, text, target, factors)
+        kept = Kept(scene, name, text, target, factors, source=self.models.source(name))
         _ = kept.index
         job.check()
         return kept

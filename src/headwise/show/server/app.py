@@ -22,7 +22,14 @@ from headwise.show.page.bundle import script, style
 from headwise.show.page.index import index_of
 from headwise.show.server.access import Access
 from headwise.show.server.answers import Answers, Task
-from headwise.show.server.saying import RefusedError, body_of, line_of, refused
+from headwise.show.server.saying import (
+    GoneSceneError,
+    RefusedError,
+    body_of,
+    line_of,
+    refused,
+    told,
+)
 from headwise.show.server.settings import Settings
 from headwise.show.server.shelf import Models, Shelf
 from headwise.show.server.work import Work
@@ -68,6 +75,8 @@ class Served:
         self.settings, self.work = settings, Work()
         self.models, self.shelf = Models(settings, folder), Shelf(settings.kept_bytes)
         self.answers = Answers(self.models, self.shelf)
+        self._ended = False
+        self._reading: set[asyncio.Future[Any]] = set()
         self._making = asyncio.Semaphore(_CELLS)
 
     def app(self) -> Access:
@@ -137,8 +146,35 @@ class Served:
             raise RefusedError(
                 404, f"nothing here is called {what!r}; there are {', '.join(kinds)}"
             )
-        task = kinds[what](await body_of(request, self.settings.most_bytes))
+        body = await self._read(request)
+        try:
+            task = kinds[what](body)
+        except RefusedError:
+            raise
+        except HeadwiseError as error:
+            return told(line_of(error))
         return StreamingResponse(self._lines(task), media_type="application/x-ndjson")
+
+    async def _read(self, request: Request) -> dict[str, Any]:
+        """What a request brings; given up when the server ends before all of it has come."""
+        reading = asyncio.ensure_future(body_of(request, self.settings.most_bytes))
+        self._reading.add(reading)
+        try:
+            return await reading
+        except asyncio.CancelledError:
+            if not self._ended:
+                raise
+            raise RefusedError(503, "the server was ended") from None
+        finally:
+            reading.cancel()
+            self._reading.discard(reading)
+
+    def close(self) -> None:
+        """End what runs and waits, and what has not come to its end."""
+        self._ended = True
+        self.work.close()
+        for reading in self._reading:
+            reading.cancel()
 
     async def _lines(self, task: Task) -> AsyncIterator[str]:
         lines = self.work.told(task)
@@ -168,6 +204,8 @@ def _dumped(line: dict[str, Any]) -> str:
 
 
 async def _one_line(request: Request, error: Exception) -> Response:
+    if isinstance(error, GoneSceneError):
+        return told(line_of(error))
     status = error.status if isinstance(error, RefusedError) else 400
     if not isinstance(error, HeadwiseError):
         status = 500

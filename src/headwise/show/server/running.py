@@ -17,7 +17,6 @@ import uvicorn
 
 from headwise.show.server.app import Served
 from headwise.show.server.settings import Settings
-from headwise.show.server.work import Work
 
 __all__ = ["address_of", "serve"]
 
@@ -34,12 +33,12 @@ def _worth_telling(record: logging.LogRecord) -> bool:
 class _Quiet(uvicorn.Server):
     """A server that ends without another word when it is asked to, and whatever it computes with it."""
 
-    def __init__(self, config: uvicorn.Config, work: Work) -> None:
+    def __init__(self, config: uvicorn.Config, state: Served) -> None:
         super().__init__(config)
-        self._work = work
+        self._state = state
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._work.close()
+        self._state.close()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
@@ -77,7 +76,7 @@ def serve(
     logging.getLogger("uvicorn.error").addFilter(_worth_telling)
     if opens:
         threading.Timer(0.5, webbrowser.open, (address,)).start()
-    _Quiet(config, state.work).run(sockets=[listener])
+    _Quiet(config, state).run(sockets=[listener])
     if not state.work.ended(
         _PATIENCE
     ):  # it computes where nothing ticks: nothing else is left to do

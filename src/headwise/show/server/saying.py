@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 
 from headwise.names import HeadwiseError
 
-__all__ = ["RefusedError", "body_of", "line_of", "refused"]
+__all__ = ["GoneSceneError", "RefusedError", "body_of", "line_of", "refused", "told"]
 
 FAILED = "something failed here; the terminal says what"
 
@@ -23,9 +23,24 @@ class RefusedError(HeadwiseError):
         self.status = status
 
 
+GONE = "this view has been let go; look again"
+
+
+class GoneSceneError(RefusedError):
+    """A scene is asked for that is kept no more; nothing a page did wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(410, GONE)
+
+
 def refused(status: int, line: str) -> JSONResponse:
     """The answer to what is refused; the connection ends, as what it still sends is not read."""
     return JSONResponse({"error": line}, status, {"Connection": "close"})
+
+
+def told(line: str) -> Response:
+    """The answer to what was asked rightly and cannot be had: one line, and no failure of the request itself."""
+    return Response(json.dumps({"error": line}) + "\n", media_type="application/x-ndjson")
 
 
 def line_of(error: BaseException) -> str:
@@ -50,10 +65,13 @@ async def body_of(request: Request, most: int) -> dict[str, Any]:
     if not told.isdecimal() or int(told) > most:
         raise _too_long(most)
     read = bytearray()
-    async for part in request.stream():
-        read += part
-        if len(read) > most:
-            raise _too_long(most)
+    try:
+        async for part in request.stream():
+            read += part
+            if len(read) > most:
+                raise _too_long(most)
+    except ClientDisconnect:
+        raise RefusedError(400, "the request ended before all of it was sent") from None
     try:
         found = json.loads(read.decode("utf-8"))
     except (ValueError, RecursionError):

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from headwise.hub.load import Model, load
-from headwise.names import ModelError
+from headwise.names import HeadwiseError, ModelError
 from headwise.see.record import Record
+from headwise.see.summary import HeadSummary
 from headwise.see.texts.batches import Batch, batches_of
 from headwise.show.page.scene import Scene
-from headwise.show.server.saying import RefusedError
+from headwise.show.server.saying import GoneSceneError, RefusedError
 from headwise.show.server.settings import Settings, within
 
 __all__ = ["Kept", "Models", "Shelf"]
 
-GONE = "this view has been let go; look again"
+_WARM = 2
+"""Of so many scenes, those asked for last, the cells at hand are kept: two can be compared."""
 
 _SMALL = 500_000_000
 """Outputs of at most so many bytes are kept beside their scene."""
@@ -39,6 +42,7 @@ class Kept:
         factors: how much was left of heads that were turned down, by their ids.
         batch: the same as the model reads it, once it was needed.
         output: what the model gives as it is, once it was needed.
+        source: what `load` takes for the model; "" = its name.
     """
 
     scene: Scene
@@ -49,6 +53,7 @@ class Kept:
     batch: Batch | None = None
     output: Any = None
     output_bytes: int = 0
+    source: str = ""
 
     def reads(self, model: Model) -> Batch:
         """The batch of its text."""
@@ -65,12 +70,30 @@ class Kept:
     @cached_property
     def index(self) -> dict[str, Any]:
         """What the viewer reads first; by `asked` and `target` the same can be asked for again."""
-        return {**self.scene.index, "asked": self.name, "target": self.target}
+        again = {"asked": self.name, "target": self.target, "source": self.source or self.name}
+        return {**self.scene.index, **again}
 
     @property
     def size(self) -> int:
         """Bytes that it holds, about."""
-        return size_of(self.scene.record) + self.output_bytes
+        return (
+            size_of(self.scene.record) + self.scene.held_bytes + self.told_bytes + self.output_bytes
+        )
+
+    @cached_property
+    def told_bytes(self) -> int:
+        """Bytes that what the viewer reads first holds, about."""
+        return sum(map(_deep, (self.index, self.scene.summaries)))
+
+
+def _deep(value: Any) -> int:
+    """Bytes of a value with all that is in it, about: what is in it twice is counted twice."""
+    size = sys.getsizeof(value)
+    if isinstance(value, Mapping):
+        return size + sum(_deep(key) + _deep(one) for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return size + sum(map(_deep, value))
+    return size + _deep(vars(value)) if isinstance(value, HeadSummary) else size
 
 
 def size_of(record: Record) -> int:
@@ -101,22 +124,29 @@ class Shelf:
         id = secrets.token_urlsafe(16)
         with self._lock:
             self._held[id] = kept
-            while len(self._held) > 1 and sum(one.size for one in self._held.values()) > self._most:
-                self._held.popitem(last=False)
+            self._shrink()
         return id
 
     def get(self, id: object) -> Kept:
         """The scene of this id.
 
         Raises:
-            RefusedError: there is none, or no more.
+            GoneSceneError: there is none, or no more.
         """
         with self._lock:
             kept = self._held.get(id) if isinstance(id, str) else None
             if kept is None:
-                raise RefusedError(410, GONE)
+                raise GoneSceneError
             self._held.move_to_end(id)  # type: ignore[arg-type]
+            self._shrink()
             return kept
+
+    def _shrink(self) -> None:
+        """Drop cells that can be made again of scenes not used lately, and scenes where there is still too much."""
+        for kept in list(self._held.values())[:-_WARM]:
+            kept.scene.forget()
+        while len(self._held) > 1 and sum(one.size for one in self._held.values()) > self._most:
+            self._held.popitem(last=False)
 
 
 class Models:
@@ -174,8 +204,17 @@ class Models:
             source = self._settings.models[name]
             if isinstance(source, Path) and not (self._folder and within(source, self._folder)):
                 raise ModelError(f"{name} leads out of the folder of models")
-            self._loaded[name] = self._read(source)
+            self._loaded[name] = replace(self._read(name, source), name=name)
         return self._loaded[name]
 
-    def _read(self, source: str | Path) -> Model:
-        return load(source, self._settings.device, self._settings.dtype)
+    def source(self, name: str) -> str:
+        """What `load` takes for a model."""
+        return str(self._settings.models[name])
+
+    def _read(self, name: str, source: str | Path) -> Model:
+        try:
+            return load(source, self._settings.device, self._settings.dtype)
+        except HeadwiseError as error:
+            if isinstance(source, Path):  # it is known here by the name it is asked for
+                raise type(error)(str(error).replace(str(source), name)) from None
+            raise

@@ -59,7 +59,7 @@ function themePick(theme) {
 
 function linkButton(app, start) {
   const button = el("button", { type: "button", class: "hw-copy-link", onclick: async () => {
-    const link = linkTo(app.store.get(), start), done = await copyText(link);
+    const link = linkTo(app, start), done = await copyText(link);
     button.textContent = done ? "Copied" : "Copy link";
     if (!done) app.notice.show(`The browser does not let this page copy; the link is ${link}`);
     app.say(done ? "The link to this view is copied." : "");

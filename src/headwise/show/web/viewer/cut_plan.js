@@ -21,7 +21,7 @@ export function planPart(app, change, plan) {
     const model = app.scene().model, off = Object.values(plan()).some((factor) => factor === 0);
     save.disabled = !off;
     command.hidden = !off;
-    line.textContent = pruneLine(model, planFile(model));
+    line.textContent = pruneLine(app.scene().source ?? model, planFile(model));
   } };
 }
 

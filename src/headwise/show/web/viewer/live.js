@@ -77,7 +77,7 @@ function followScene(state) {
     if (state.began) return;
     state.began = true;
     bar.text.value = live.text;
-    lookAt(state);
+    if (!app.index.gone) lookAt(state); // nobody who follows a link takes another text for the one it was of
     return;
   }
   if (scene === state.scene) return;

@@ -4,7 +4,7 @@ import { el } from "./dom.js";
 import { makeApp } from "./app.js";
 import { makeStore, fromHash, START } from "./state.js";
 import { corrected } from "./checking.js";
-import { keepAddress } from "./address.js";
+import { GONE, keepAddress } from "./address.js";
 import { themeOf } from "./theme.js";
 import { noticeOf, guarded } from "./notice.js";
 import { headerPanel } from "./header.js";
@@ -52,12 +52,13 @@ async function viewed(root, source, address) {
   const index = await source.index();
   if (!index.scenes.length && !index.live) throw new Error("there is no text in it");
   const start = { ...START, head: Object.keys(index.scenes[0]?.heads ?? {})[0] ?? "", ...index.start };
-  const store = makeStore({ ...start, ...(address ? fromHash(location.hash) : {}) });
+  const store = makeStore({ ...start, ...(address ? fromHash(location.hash, source) : {}) });
   const app = makeApp(root, source, index, store), prefix = `hw-${Math.random().toString(36).slice(2, 8)}`;
   Object.assign(app, { address, id: (name) => `${prefix}-${name}`, notice: noticeOf() });
   const parts = partsOf(app, start);
   root.replaceChildren(...layout(app, parts));
   const ends = connect(app, parts, start);
+  if (index.gone) app.notice.show(GONE);
   app.stop = () => ends.forEach((end) => end());
   return app;
 }
@@ -110,7 +111,7 @@ function connect(app, parts, start) {
   saying(app);
   const panelKeys = () => [...keysOf(tabs.shown()), ...aside.flatMap(keysOf)];
   const ends = [hearKeys(app, parts.keys, panelKeys), parts.theme.stop, parts.paper.stop];
-  if (app.address) ends.push(keepAddress(store, start));
+  if (app.address) ends.push(keepAddress(app, start));
   app.refresh();
   return ends;
 }

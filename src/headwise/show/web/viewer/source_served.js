@@ -11,15 +11,26 @@ export function servedSource() {
     async index() {
       const index = await (await answered("api/index")).json();
       live = index.live;
-      for (const name of rememberedNames()) {
-        const scene = await answered(`api/scene/${name}`).then((found) => found.json(), () => null);
-        if (scene === null) continue; // let go meanwhile
-        names.push(name);
-        told.push(scene.told);
-        index.scenes.push(scene);
+      const wanted = new URLSearchParams(location.hash.replace(/^#/, "")).get("scene");
+      for (const name of new Set([...rememberedNames(), ...(isName(wanted) ? [wanted] : [])])) {
+        const found = await source.bring(name);
+        if (found !== null) index.scenes.push(found.index); // else it was let go meanwhile
       }
       rememberNames(names);
+      index.gone = Boolean(wanted) && source.numberOf(wanted) === undefined;
       return index;
+    },
+    /** The name of a scene, by which every page of this server can ask for it, and the number that it has here. */
+    nameOf: (scene) => names[scene],
+    numberOf: (name) => (names.includes(name) ? names.indexOf(name) : undefined),
+    /** A scene of this name, {scene, index}; null where there is none any more. */
+    async bring(name) {
+      const index = await answered(`api/scene/${encodeURIComponent(name)}`).then((found) => found.json(), () => ({ error: "" }));
+      if (index.error !== undefined) return null;
+      names.push(name);
+      told.push(index.told);
+      rememberNames(names);
+      return { scene: names.length - 1, index };
     },
     async chunk(scene, key) {
       if (!/[./]/.test(key) && !told[scene].includes(key)) // what blocks and neurons do is measured when it is first looked at
@@ -63,8 +74,12 @@ async function deflated(value) {
 }
 
 async function bytesOf(path) {
-  return new Uint8Array(await (await answered(path)).arrayBuffer());
+  const answer = await answered(path);
+  if (answer.headers.get("Content-Type")?.includes("json")) throw new Error((await answer.json()).error); // it was let go
+  return new Uint8Array(await answer.arrayBuffer());
 }
+
+const isName = (name) => /^[\w-]+$/.test(name ?? "");
 
 async function resultOf(path, body, tell, signal) {
   const answer = await answered(path, { method: "POST", body: JSON.stringify(body), signal });
@@ -115,7 +130,7 @@ async function answered(path, given = {}) {
 function rememberedNames() {
   try {
     const found = JSON.parse(sessionStorage.getItem(HELD) ?? "[]");
-    return Array.isArray(found) ? found.filter((name) => /^[\w-]+$/.test(name)) : [];
+    return Array.isArray(found) ? found.filter(isName) : [];
   } catch {
     return []; // a browser that keeps nothing
   }

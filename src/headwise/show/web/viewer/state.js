@@ -22,6 +22,8 @@ export const START = {
 
 const NUMBERS = new Set(["scene", "query", "key", "withScene", "layer"]);
 
+const SCENES = new Set(["scene", "withScene"]);
+
 /** A store: `get` reads, `set` changes and tells those who listen which names changed. */
 export function makeStore(given = {}) {
   let state = { ...START, ...given };
@@ -41,24 +43,29 @@ export function makeStore(given = {}) {
 
 const same = (a, b) => a === b || (Array.isArray(a) && Array.isArray(b) && a.join() === b.join());
 
-/** The part of an address after #, of what differs from the start. */
-export function toHash(state, start = START) {
-  const asked = new URLSearchParams();
+/** The part of an address after #, of what differs from the start. A source whose scenes have names that others can
+ * ask for gives `names`: {nameOf(number), numberOf(name)}; they stand in the address, with the head, in any case. */
+export function toHash(state, start = START, names = {}) {
+  const asked = new URLSearchParams(), always = names.nameOf?.(state.scene) ? ["scene", "head"] : [];
   for (const name of Object.keys(START)) {
-    if (same(state[name], start[name]) || name === "pinned") continue;
-    asked.set(name, state[name] === null ? "" : String(state[name]));
+    if ((same(state[name], start[name]) && !always.includes(name)) || name === "pinned") continue;
+    const value = SCENES.has(name) && state[name] !== null ? names.nameOf?.(state[name]) ?? state[name] : state[name];
+    asked.set(name, value === null ? "" : String(value));
   }
   return asked.toString();
 }
 
 /** What an address asks for; names it does not know, and numbers that are none, are left out. */
-export function fromHash(hash) {
+export function fromHash(hash, names = {}) {
   const found = {};
   for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
     if (!(name in START)) continue;
     if (name === "zoom") {
       const ends = text.split(",").map(Number);
       if (text === "" || (ends.length === 4 && ends.every(Number.isInteger))) found.zoom = text === "" ? null : ends;
+    } else if (SCENES.has(name) && text !== "" && names.numberOf) {
+      const number = names.numberOf(text);
+      if (number !== undefined) found[name] = number;
     } else if (NUMBERS.has(name)) {
       if (text === "" || /^\d+$/.test(text)) found[name] = text === "" ? null : Number(text);
     } else if (name !== "pinned") found[name] = text;
