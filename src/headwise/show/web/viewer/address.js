@@ -30,6 +30,7 @@ export function keepAddress(store, start) {
     arriving = true;
     store.set({ ...start, pinned: false, ...fromHash(location.hash) });
     arriving = false;
+    waiting = setTimeout(write, PAUSE, "replaceState"); // what was not there has given way
   };
   addEventListener("popstate", arrive);
   addEventListener("hashchange", arrive);

@@ -25,7 +25,7 @@ function groupStarts(layers) {
 
 /** Whether a scene has something of this name to look at: a head, or the mean of a layer or stream. */
 export function hasHead(scene, head) {
-  if (head in scene.heads) return true;
+  if (Object.hasOwn(scene.heads, head)) return true;
   if (!head.startsWith("mean/")) return false;
   const of = head.slice(5);
   return scene.streams.some((stream) => stream.name === of || stream.layers.some((layer) => layer.id === of));

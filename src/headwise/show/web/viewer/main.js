@@ -13,6 +13,7 @@ import { searchPanel } from "./search.js";
 import { captionPanel } from "./caption.js";
 import { helpDialog } from "./help.js";
 import { hearKeys, keysOf, viewerKeys } from "./keys.js";
+import { hearSelects, openByKey } from "./leaving.js";
 import { tabsOf } from "./tabs.js";
 import { saying } from "./saying.js";
 import { gridPanel } from "./grid.js";
@@ -50,10 +51,11 @@ export async function view(root, source, { address = true } = {}) {
 async function viewed(root, source, address) {
   const index = await source.index();
   if (!index.scenes.length && !index.live) throw new Error("there is no text in it");
-  const start = { ...START, head: Object.keys(index.scenes[0]?.heads ?? {})[0] ?? "", ...index.start };
+  const opens = index.start?.head || Object.keys(index.scenes[0]?.heads ?? {})[0] || "";
+  const start = { ...START, ...index.start, head: opens };
   const store = makeStore({ ...start, ...(address ? fromHash(location.hash) : {}) });
   const app = makeApp(root, source, index, store), prefix = `hw-${Math.random().toString(36).slice(2, 8)}`;
-  Object.assign(app, { address, id: (name) => `${prefix}-${name}`, notice: noticeOf() });
+  Object.assign(app, { address, opens, id: (name) => `${prefix}-${name}`, notice: noticeOf() });
   const parts = partsOf(app, start);
   root.replaceChildren(...layout(app, parts));
   const ends = connect(app, parts, start);
@@ -72,7 +74,7 @@ function partsOf(app, start) {
   parts.header = headerPanel(app);
   parts.caption = captionPanel(app);
   parts.bar = barPanel(app, { theme: parts.theme, help: parts.help.open, start });
-  parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openExport(aside), notice: app.notice });
+  parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openByKey(app, aside.find((panel) => panel.name === "export")?.element), notice: app.notice });
   return parts;
 }
 
@@ -80,7 +82,7 @@ function layout(app, { tabs, aside, search, help, header, bar, caption }) {
   const at = (place) => aside.filter((panel) => (PLACES[panel.name] ?? "right") === place).map((panel) => panel.element);
   bar.ends.prepend(...at("bar"));
   const right = at("right");
-  return [el("div", { class: "hw-frame" },
+  return [el("div", { class: "hw-frame", tabindex: -1 },
     el("div", { class: "hw-top" }, header.element, search.element), bar.element, app.notice.element, at("top"),
     el("div", { class: `hw-body${right.length ? " hw-three" : ""}` }, el("div", { class: "hw-left" }, at("left")), tabs.element,
       right.length ? el("div", { class: "hw-right" }, right) : null), caption.element,
@@ -91,7 +93,7 @@ function layout(app, { tabs, aside, search, help, header, bar, caption }) {
 function connect(app, parts, start) {
   const { store } = app, { tabs, aside, header, bar, caption } = parts;
   const correct = () => {
-    const [patch, line] = corrected(app, store.get(), tabs.names());
+    const [patch, line] = corrected(app, store.get(), tabs.names(), store.refused());
     if (line) app.notice.show(line);
     store.set(patch);
   };
@@ -107,18 +109,10 @@ function connect(app, parts, start) {
   soon(store, (state, changed) => parts.show(state, changed));
   saying(app);
   const panelKeys = () => [...keysOf(tabs.shown()), ...aside.flatMap(keysOf)];
-  const ends = [hearKeys(app, parts.keys, panelKeys), parts.theme.stop];
+  const ends = [hearKeys(app, parts.keys, panelKeys), hearSelects(app), parts.theme.stop];
   if (app.address) ends.push(keepAddress(store, start));
   app.refresh();
   return ends;
-}
-
-/** Open what saves pictures (a details element), and go to its first choice. */
-function openExport(aside) {
-  const box = aside.find((panel) => panel.name === "export")?.element;
-  if (box === undefined) return;
-  box.open = true;
-  box.querySelector("select, button:not(:disabled)")?.focus();
 }
 
 /** Draw once for all that changes between two frames. */
