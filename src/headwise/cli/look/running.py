@@ -95,9 +95,8 @@ def show(view: View) -> None:
     if view.page is not None:
         from headwise.cli.look.page import Opening, write_page
 
-        first = chosen or [summary.id for summary, _ in telling(record, summaries, 1)]
         with long_progress(len(record.tokens), "writing the page") as tick:
-            write_page(view.page, model, record, summaries, Opening.of(first, places), tick)
+            write_page(view.page, model, record, summaries, Opening.of(chosen, places), tick)
 
 
 def _check_text(model: Model, view: View) -> None:

@@ -32,7 +32,8 @@ def view(
     Args:
         records: what is shown, the first one first.
         tables: profiles, roles and importances of a model that is shown, to colour its heads by.
-        start: what the view starts with: {"head": "18.6", "tab": "map", "unit": "words", ...}.
+        start: what the view starts with: {"head": "18.6", "tab": "map", "unit": "words", ...}; where no head is
+            named, the most telling one of the text.
         height: a CSS length beyond which the viewer scrolls; "" = as high as it is.
 
     Returns:
@@ -47,6 +48,9 @@ def view(
     told = [{"reach": partial(told_reach, record)} for record in given]
     scenes = scenes_of(given, tables=tables, told=told, budget=AT_ONCE * 4 / 3)  # as base64
     begin = known(start or {}, scenes)
+    if not begin.get("head"):
+        at = begin.get("scene", 0)
+        begin["head"] = scenes[at if at in range(len(scenes)) else 0].opens
     if find_spec("anywidget") is None:
         return Still(scenes, begin, height)
     from headwise.show.notebook.widget import Viewer

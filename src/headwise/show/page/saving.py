@@ -39,7 +39,7 @@ def save_page(
         path: of a .html file.
         tables: profiles, roles and importances of a model that is shown, to colour its heads by.
         start: what the view starts with, for instance {"head": "18.6", "colour": "entropy"}; the names are those
-            in the address of a view.
+            in the address of a view. Where no head is named it is the most telling one of the text.
         progress: called as progress(chunks done, chunks in all).
 
     Raises:
@@ -71,6 +71,7 @@ def scenes_of(
     *,
     tables: Sequence[Table] = (),
     notes: Sequence[str] | None = None,
+    off: Sequence[Sequence[str]] = (),
     told: Sequence[Mapping[str, Any]] | None = None,
     budget: float | None = None,
     summaries: Sequence[Sequence[HeadSummary]] = (),
@@ -81,6 +82,7 @@ def scenes_of(
         records: what is shown.
         tables: profiles, roles and importances.
         notes: what was done to each; None = nothing.
+        off: ids of the heads at zero, of the first ones.
         told: chunks of JSON for each, as `Scene` takes them.
         budget: bytes of all their cells in the file; None = what suits their length.
         summaries: of the first ones, where they are known already.
@@ -106,6 +108,7 @@ def scenes_of(
             record,
             title=title,
             note=notes[i] if notes else "",
+            off=off[i] if i < len(off) else (),
             told=told[i] if told else {},
             tables=[table for table in tables if model_of(table) == record.model],
             least=least_for(record, share),
@@ -116,7 +119,7 @@ def scenes_of(
 
 
 def checked_start(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str, Any]:
-    """What a view starts with.
+    """What a view starts with; where no head is named, with the most telling one.
 
     Raises:
         ConfigError: a name that no view has.
@@ -133,7 +136,7 @@ def checked_start(scenes: Sequence[Scene], start: Mapping[str, Any]) -> dict[str
     if head and not head.startswith("mean/"):
         id = HeadId.parse(head)
         scenes[at].record.layer_of(id)
-    return dict(start)
+    return {**start, "head": head or scenes[at].opens}
 
 
 def _titles(records: Sequence[Record], notes: Sequence[str] | None) -> list[str]:

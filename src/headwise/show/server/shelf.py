@@ -65,7 +65,8 @@ class Kept:
     @cached_property
     def index(self) -> dict[str, Any]:
         """What the viewer reads first; by `asked` and `target` the same can be asked for again."""
-        return {**self.scene.index, "asked": self.name, "target": self.target}
+        own = {"asked": self.name, "target": self.target, "opens": self.scene.opens}
+        return {**self.scene.index, **own}
 
     @property
     def size(self) -> int:

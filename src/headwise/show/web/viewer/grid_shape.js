@@ -31,6 +31,9 @@ export function hasHead(scene, head) {
   return scene.streams.some((stream) => stream.name === of || stream.layers.some((layer) => layer.id === of));
 }
 
+/** Whether a head is at zero in a scene: it looks where it looks, and adds nothing. */
+export const isOff = (scene, head) => (scene.off ?? []).includes(head);
+
 /** Where a head is: {stream, row, column}, numbers; of a mean the column is null. */
 export function placeOf(scene, head) {
   const of = head.startsWith("mean/") ? head.slice(5) : head;

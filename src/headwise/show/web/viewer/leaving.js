@@ -5,7 +5,7 @@ export const focusNow = () => document.activeElement?.shadowRoot?.activeElement 
 
 /** Give the focus back to what had it, where that is still there; else to the viewer, so that its keys are heard. */
 export function giveBack(app, before) {
-  const there = before?.isConnected && app.root.contains(before) && before !== app.root;
+  const there = before && before !== app.root && app.root.contains(before) && before.getClientRects().length > 0;
   (there ? before : app.root.querySelector(".hw-frame"))?.focus({ preventScroll: true });
 }
 
@@ -13,7 +13,7 @@ export function giveBack(app, before) {
  * focus again. Returns what ends that. */
 export function hearSelects(app) {
   let pointed = null;
-  const { root } = app, out = (select) => giveBack(app, select.closest("details")?.querySelector("summary"));
+  const { root } = app, out = (select) => giveBack(app, select.closest("details, .hw-foldable")?.querySelector("summary, .hw-fold"));
   const hears = {
     pointerdown: (event) => (pointed = event.target.closest?.("select") ?? null),
     change: (event) => event.target === pointed && out(event.target),

@@ -51,7 +51,7 @@ export async function view(root, source, { address = true } = {}) {
 async function viewed(root, source, address) {
   const index = await source.index();
   if (!index.scenes.length && !index.live) throw new Error("there is no text in it");
-  const opens = index.start?.head || Object.keys(index.scenes[0]?.heads ?? {})[0] || "";
+  const opens = index.start?.head || index.scenes[0]?.opens || Object.keys(index.scenes[0]?.heads ?? {})[0] || "";
   const start = { ...START, ...index.start, head: opens };
   const store = makeStore({ ...start, ...(address ? fromHash(location.hash) : {}) });
   const app = makeApp(root, source, index, store), prefix = `hw-${Math.random().toString(36).slice(2, 8)}`;
@@ -81,6 +81,7 @@ function partsOf(app, start) {
 function layout(app, { tabs, aside, search, help, header, bar, caption }) {
   const at = (place) => aside.filter((panel) => (PLACES[panel.name] ?? "right") === place).map((panel) => panel.element);
   bar.ends.prepend(...at("bar"));
+  aside.find((panel) => panel.name === "grid").element.querySelector(".hw-legend").before(bar.colour);
   const right = at("right");
   return [el("div", { class: "hw-frame", tabindex: -1 },
     el("div", { class: "hw-top" }, header.element, search.element), bar.element, app.notice.element, at("top"),
