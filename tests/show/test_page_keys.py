@@ -69,7 +69,7 @@ def test_every_key_of_the_state(browser: Browser, path: Path) -> None:
             (".", "query", "1"),
             (",", "query", "0"),
             ("m", "head", "mean/1"),
-            ("m", "head", "1.0"),
+            ("m", "head", "1.1"),
             ("Escape", "query", None),
         ):
             page.keyboard.press(key)

@@ -116,7 +116,10 @@ def test_what_is_not_there_gives_way_and_says_so(browser: Browser, path: Path) -
     wrong += "&withScene=9&withHead=7.7&layer=500&kind=none&__proto__=1"
     with open_page(browser, path, wrong) as page:
         assert head_of(page) == "0.0"
-        assert notice(page) == "There is no head 99.9 here; 0.0 is shown."
+        said = notice(page)
+        assert said.endswith("There is no head 99.9 here; 0.0 is shown.")
+        assert "There is no text 7 here" in said
+        assert 'unit can be tokens, words, and not "bytes"' in said
         page.keyboard.press("Escape")
         assert notice(page) == ""
         page.wait_for_function("() => !/nowhere|bytes|999|99.9/.test(location.hash)", timeout=5000)

@@ -79,6 +79,7 @@ class _Shown:
     record: Record
     note: str
     told: Mapping[str, Any]
+    off: tuple[str, ...] = ()
 
 
 def write_page(
@@ -112,10 +113,12 @@ def write_page(
         [one.record for one in shown],
         tables=request.tables,
         notes=[one.note for one in shown],
+        off=[one.off for one in shown],
         told=[one.told for one in shown],
         summaries=[summaries],
     )
-    save_document(scenes, request.path, checked_start(scenes, _start(record, opening)), tick)
+    start = _start(record, opening, HeadId.parse(scenes[0].opens))
+    save_document(scenes, request.path, checked_start(scenes, start), tick)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(_wrote(request.path, scenes), markup=False)
 
@@ -134,9 +137,10 @@ def _others(request: PageRequest, model: Model, text: str, tick: Tick) -> Iterat
     """The scenes beside the first: with heads at zero, of other texts, by other models."""
     target = request.target
     for heads in request.without:
-        with ablate(model, heads):
+        with ablate(model, heads) as ablation:
             found = look(model, text, target=target, progress=tick)
-            yield _Shown(found, f"without {heads}", _told(request, model, found, tick))
+            off = tuple(str(id) for id in ablation.heads)
+            yield _Shown(found, f"without {heads}", _told(request, model, found, tick), off)
     for other in request.beside:
         found = look(model, other, target=target, progress=tick)
         yield _Shown(found, "", _told(request, model, found, tick))
@@ -146,17 +150,15 @@ def _others(request: PageRequest, model: Model, text: str, tick: Tick) -> Iterat
         yield _Shown(found, "", _told(request, another, found, tick))
 
 
-def _start(record: Record, opening: Opening) -> dict[str, Any]:
-    """What the view starts with, by the names it has in the page's address."""
+def _start(record: Record, opening: Opening, telling: HeadId) -> dict[str, Any]:
+    """What the view starts with, by the names it has in its address: the head asked for, else a telling one."""
     start: dict[str, Any] = {"unit": "words"} if opening.by_words else {}
-    head, place = opening.head, opening.place
+    head, place = opening.head or telling, opening.place
     if place is not None:
         start |= {"query": _query_of(place), "pinned": True}
-        if head is None or record.layer_of(head).queries.tokens != place.side.tokens:
-            head = _first_of(record, place)
-    if head is not None:
-        start["head"] = str(head)
-    return start
+        if record.layer_of(head).queries.tokens != place.side.tokens:
+            head = _first_of(record, place) or head
+    return start | {"head": str(head)}
 
 
 def _query_of(place: Place) -> int:

@@ -95,9 +95,8 @@ def show(view: View) -> None:
     if view.page is not None:
         from headwise.cli.look.page import Opening, write_page
 
-        first = chosen or [summary.id for summary, _ in telling(record, summaries, 1)]
         with long_progress(len(record.tokens), "writing the page") as tick:
-            opening = Opening.of(first, places, view.by_words)
+            opening = Opening.of(chosen, places, view.by_words)
             write_page(view.page, model, record, summaries, opening, tick)
 
 

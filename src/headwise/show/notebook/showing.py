@@ -10,10 +10,11 @@ from typing import Any
 
 from headwise.names import ConfigError
 from headwise.see.record import Record
-from headwise.show.notebook.data import AT_ONCE, known
+from headwise.show.notebook.data import AT_ONCE
 from headwise.show.notebook.still import Still
 from headwise.show.page.flow import told_reach
 from headwise.show.page.saving import records_of, scenes_of
+from headwise.show.page.starting import beginning
 from headwise.show.page.tables import Table
 
 __all__ = ["view"]
@@ -38,7 +39,8 @@ def view(
     Args:
         records: what is shown, the first one first.
         tables: profiles, roles and importances of a model that is shown, to colour its heads by.
-        start: what the view starts with: {"head": "18.6", "tab": "map", "unit": "words", ...}.
+        start: what the view starts with: {"head": "18.6", "tab": "map", "unit": "words", ...}; where no head is
+            named, the most telling one of the text.
         height: pixels, or a CSS length, beyond which the viewer scrolls; "" = as high as it is.
 
     Returns:
@@ -52,7 +54,7 @@ def view(
     given, high = records_of(records), _css_length(height)
     told = [{"reach": partial(told_reach, record)} for record in given]
     scenes = scenes_of(given, tables=tables, told=told, budget=AT_ONCE * 4 / 3)  # as base64
-    begin = known({} if start is None else start, scenes)
+    begin = beginning(scenes, start, what="a view", anywhere=True)
     if find_spec("anywidget") is None:
         return Still(scenes, begin, high)
     from headwise.show.notebook.widget import Viewer

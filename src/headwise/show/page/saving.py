@@ -13,7 +13,7 @@ from headwise.see.summary import HeadSummary
 from headwise.show.page.choosing import budget_for, least_for
 from headwise.show.page.document import save_document
 from headwise.show.page.scene import Scene
-from headwise.show.page.starting import checked_start
+from headwise.show.page.starting import beginning
 from headwise.show.page.tables import Table, model_of
 
 __all__ = ["ENDINGS", "check_page", "records_of", "save_page", "scenes_of"]
@@ -42,7 +42,7 @@ def save_page(
         path: of a .html file.
         tables: profiles, roles and importances of a model that is shown, to colour its heads by.
         start: what the view starts with, for instance {"head": "18.6", "colour": "entropy"}; the names are those
-            in the address of a view.
+            in the address of a view. Where no head is named it is the most telling one of the text.
         progress: called as progress(chunks done, chunks in all).
 
     Raises:
@@ -52,7 +52,7 @@ def save_page(
     """
     check_page(Path(path))
     scenes = scenes_of(records_of(records), tables=tables)
-    begin = checked_start(scenes, {} if start is None else start)
+    begin = beginning(scenes, start)
     save_document(scenes, path, begin, progress)
 
 
@@ -74,6 +74,7 @@ def scenes_of(
     *,
     tables: Sequence[Table] = (),
     notes: Sequence[str] | None = None,
+    off: Sequence[Sequence[str]] = (),
     told: Sequence[Mapping[str, Any]] | None = None,
     budget: float | None = None,
     summaries: Sequence[Sequence[HeadSummary]] = (),
@@ -84,6 +85,7 @@ def scenes_of(
         records: what is shown.
         tables: profiles, roles and importances.
         notes: what was done to each; None = nothing.
+        off: ids of the heads at zero, of the first ones.
         told: chunks of JSON for each, as `Scene` takes them.
         budget: bytes of all their cells in the file; None = what suits their length.
         summaries: of the first ones, where they are known already.
@@ -108,6 +110,7 @@ def scenes_of(
             record,
             title=title,
             note=notes[i] if notes else "",
+            off=off[i] if i < len(off) else (),
             told=told[i] if told else {},
             tables=[table for table in tables if model_of(table) == record.model],
             least=least_for(record, share),

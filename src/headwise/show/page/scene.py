@@ -20,6 +20,7 @@ from headwise.core.scores import BLOCK_CELLS
 from headwise.names import HeadError, HeadId, LayerId
 from headwise.see.record import LayerRecord, Record, Side
 from headwise.see.summary import HeadSummary, summarise
+from headwise.see.telling import telling
 from headwise.show.page.cells import Kept, packed
 from headwise.show.page.colouring import number, of_record
 from headwise.show.page.flow import told_reach
@@ -47,6 +48,7 @@ class Scene:
         record: of one text.
         title: by which it is chosen among others; "" = the model.
         note: what was done to the model or text, "" for nothing.
+        off: ids of heads that were at zero.
         told: chunks of JSON by name, for panels that need more ("fires", "flow"): values, or functions that make
             them when they are asked for.
         tables: profiles, roles and importances of the model, which colour the grid.
@@ -58,6 +60,7 @@ class Scene:
     record: Record
     title: str = ""
     note: str = ""
+    off: Sequence[str] = ()
     told: Mapping[str, Any | Callable[[], Any]] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     least: float = 0.0
@@ -69,6 +72,13 @@ class Scene:
     def summaries(self) -> list[HeadSummary]:
         """What each head does most."""
         return list(self.given) or summarise(self.record)
+
+    @cached_property
+    def opens(self) -> str:
+        """The head that a view of it opens with: the most telling one, else the first."""
+        seen = [s for s in self.summaries if s.id.stream in self._stacks]
+        found = telling(self.record, seen, 1)
+        return str(found[0][0].id if found else self.record.heads()[0])
 
     @cached_property
     def all_told(self) -> dict[str, Any]:
@@ -92,6 +102,7 @@ class Scene:
             "model": self.record.model,
             "text": self.record.text,
             "note": self._noted(),
+            "off": [head for head in self.off if head in own],
             "verified": number(self.record.verified),
             "sides": [_side(side, name) for side, name in self._sides()],
             "streams": self._streams(masks),

@@ -10,7 +10,7 @@ from headwise.names import ConfigError, HeadError, HeadId
 from headwise.show.page.bundle import state_names
 from headwise.show.page.scene import Scene
 
-__all__ = ["checked_start"]
+__all__ = ["beginning", "checked_start"]
 
 _CHOICES = {
     "tab": ("map", "lines", "compare", "masks", "neurons", "cut"),
@@ -49,6 +49,18 @@ def checked_start(
     _check_head(scenes, found.get("head", ""), scene, anywhere)
     _check_head(scenes, found.get("withHead", ""), scene if beside is None else beside, anywhere)
     return found
+
+
+def beginning(scenes: Sequence[Scene], start: object, **asked: Any) -> dict[str, Any]:
+    """What a view starts with; where no head is named, with the most telling one.
+
+    Args:
+        scenes: that are shown.
+        start: by the names in the address of a view; None = nothing is asked for.
+        asked: as `checked_start` takes them, which says what it raises.
+    """
+    found = checked_start(scenes, {} if start is None else start, **asked)
+    return {**found, "head": found.get("head") or scenes[found.get("scene", 0)].opens}
 
 
 def _check_head(scenes: Sequence[Scene], head: str, at: int, anywhere: bool) -> None:

@@ -113,7 +113,8 @@ class Answers:
         does = summarise(record, progress=job.tick)
         job.check()
         least = least_for(record, _BUDGET)
-        scene = Scene(record, _title(name, text, note), note, least=least, given=does)
+        off = [id for id, factor in factors.items() if factor == 0]
+        scene = Scene(record, _title(name, text, note), note, off, least=least, given=does)
         kept = Kept(scene, name, text, target, factors, source=self.models.source(name))
         _ = kept.index
         job.check()

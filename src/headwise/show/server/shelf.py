@@ -71,7 +71,7 @@ class Kept:
     def index(self) -> dict[str, Any]:
         """What the viewer reads first; by `asked` and `target` the same can be asked for again."""
         again = {"asked": self.name, "target": self.target, "source": self.source or self.name}
-        return {**self.scene.index, **again}
+        return {**self.scene.index, **again, "opens": self.scene.opens}
 
     @property
     def size(self) -> int:

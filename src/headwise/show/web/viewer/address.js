@@ -41,6 +41,7 @@ export function keepAddress(app, start) {
     store.set({ ...start, pinned: false, ...fromHash(hash, source) });
     arriving = false;
     titled(app);
+    waiting = setTimeout(write, PAUSE, "replaceState"); // what was not there has given way
   };
   addEventListener("popstate", arrive);
   addEventListener("hashchange", arrive);

@@ -8,24 +8,33 @@ const CHOICES = {
   first: ["shown", "hidden", "renormalised"], separators: ["shown", "hidden", "renormalised"],
 };
 
-/** The changes a state needs before it can be shown, and what is said of them: [patch, line or ""]. */
-export function corrected(app, state, tabs) {
-  const patch = {};
-  if (app.scenes[state.scene] === undefined) patch.scene = 0;
+/** The changes a state needs before it can be shown, and what is said of them: [patch, line or ""]. `refused` are the
+ * names that were given a value of the wrong kind, which the store did not take. */
+export function corrected(app, state, tabs, refused = []) {
+  const patch = {}, said = [];
+  if (refused.length) said.push(`What was asked for as ${refused.join(", ")} is none that a view can have; it is left out.`);
+  if (app.scenes[state.scene] === undefined) {
+    patch.scene = 0;
+    if (app.scenes.length) said.push(`There is no text ${state.scene} here; the first one is shown.`);
+  }
   const scene = app.scenes[patch.scene ?? state.scene];
-  if (scene === undefined) return [patch, ""];
-  for (const [name, choices] of Object.entries(CHOICES)) if (!choices.includes(state[name])) patch[name] = START[name];
+  if (scene === undefined) return [patch, said.join(" ")];
+  for (const [name, choices] of Object.entries(CHOICES)) {
+    if (choices.includes(state[name])) continue;
+    patch[name] = START[name];
+    said.push(`${name} can be ${choices.join(", ")}, and not "${state[name].slice(0, 40)}".`);
+  }
   if (tabs.length && !tabs.includes(state.tab)) patch.tab = tabs[0];
   if (scene.colourings?.length && !scene.colourings.some((one) => one.name === state.colour)) patch.colour = scene.colourings[0].name;
-  const line = patchHeads(app, scene, state, patch);
+  said.push(patchHeads(app, scene, state, patch));
   patchTokens(app, scene, { ...state, ...patch }, patch);
-  return [patch, line];
+  return [patch, said.filter(Boolean).join(" ")];
 }
 
 function patchHeads(app, scene, state, patch) {
   let line = "";
   if (!hasHead(scene, state.head)) {
-    patch.head = nearestHead(scene, state.head);
+    patch.head = nearestHead(app, scene, state.head);
     if (state.head) line = `There is no head ${state.head.slice(0, 40)} here; ${patch.head} is shown.`;
   }
   const other = state.withScene === null ? scene : app.scenes[state.withScene];
@@ -34,10 +43,11 @@ function patchHeads(app, scene, state, patch) {
   return line;
 }
 
-/** A head in the place of one that is missing: the next one of its layer, else the first of all. */
-function nearestHead(scene, head) {
+/** A head in the place of one that is missing: one of its layer, else the one that the page opens with, else the first. */
+function nearestHead(app, scene, head) {
   const ids = Object.keys(scene.heads), layer = head.slice(0, head.lastIndexOf("."));
-  return (layer && ids.find((id) => id.startsWith(`${layer}.`))) || ids[0] || "";
+  const opens = [app.opens, scene.opens].find((id) => id && hasHead(scene, id));
+  return (layer && ids.find((id) => id.startsWith(`${layer}.`))) || opens || ids[0] || "";
 }
 
 function patchTokens(app, scene, state, patch) {

@@ -89,7 +89,7 @@ function compareCaption(app, state, { a, b }, maps, numbers) {
   });
   const least = Math.max(app.scene(a.at).least, app.scene(b.at).least);
   return [...facts, [
-    state.unit === "words" ? "Words: to a word the sum over its tokens, from a word their mean." : "Tokens.",
+    state.unit === "words" ? "Words: to a word the sum over its tokens, from a word their mean." : "",
     "Rows look at columns.", maps[0].seen ? "Hatched: may not be seen." : "", maps[0].hidden.length ? "Grey: not shown." : "", `One scale for A and B, darkest ${share(maps[0].top)}.`,
     maps.length > 2 ? `B − A: orange where A looks more, purple where B does.` : "",
     ...apartWords(state).map((words) => `${words[0].toUpperCase()}${words.slice(1)}.`),

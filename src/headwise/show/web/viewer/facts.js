@@ -1,6 +1,7 @@
 // The facts under every picture: which model, head and text, and what was hidden, renormalised or pooled.
 
 import { isolated, share } from "./dom.js";
+import { isOff } from "./grid_shape.js";
 
 const APART_WORDS = { first: "the first token", separators: "special tokens and punctuation" };
 
@@ -18,7 +19,8 @@ export function headWords(app, head, scene = app.scene()) {
   if (!head.startsWith("mean/")) {
     const group = scene.heads[head]?.kv, layer = app.layerOf(head, scene);
     const shared = group !== null && group !== undefined && new Set(layer?.kv).size < (layer?.kv.length ?? 0);
-    return `head ${head}${shared ? ` (KV group ${group})` : ""}`;
+    const more = [shared ? `KV group ${group}` : "", isOff(scene, head) ? "at zero here" : ""].filter(Boolean).join(", ");
+    return `head ${head}${more && ` (${more})`}`;
   }
   const of = head.slice(5);
   if (/\d$/.test(of)) return `mean over the heads of layer ${of}`;
@@ -34,7 +36,7 @@ export function apartWords(state) {
 /** The facts of a picture of a head, a line each; `top` is the weight at the dark end. */
 export function factsOf(app, state, { head = state.head, at = state.scene, top = null } = {}) {
   const scene = app.scene(at), [rows, columns] = app.sidesOf(head, scene);
-  const unit = state.unit === "words" ? "Words: to a word the sum over its tokens, from a word their mean." : "Tokens.";
+  const unit = state.unit === "words" ? "Words: to a word the sum over its tokens, from a word their mean." : "";
   return [
     `${scene.model}, ${headWords(app, head, scene)}.${scene.note ? ` ${scene.note}.` : ""}`,
     `Text: ${textWords(rows)}${columns === rows ? "" : `, looking at: ${textWords(columns)}`}`,

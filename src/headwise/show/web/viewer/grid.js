@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 import { css } from "./paint.js";
 import { colouringOf, standsOut, tintOf, toldOf } from "./colouring.js";
-import { gridShape, placeOf } from "./grid_shape.js";
+import { gridShape, isOff, placeOf } from "./grid_shape.js";
 import { legendOf, markOnScale } from "./grid_legend.js";
 import { gridFigures } from "./grid_figure.js";
 
@@ -15,7 +15,8 @@ const sizeFor = (sizes, count) => sizes.find(([most]) => count <= most)[1];
 export function gridPanel(app) {
   const tables = el("div", { class: "hw-tables" }), legend = el("div", { class: "hw-legend" });
   const readout = el("p", { class: "hw-grid-says", "aria-hidden": "true" });
-  const element = el("section", { class: "hw-grids", "aria-label": "Heads" }, tables, readout, legend);
+  const more = el("p", { class: "hw-grid-more hw-quiet", "aria-hidden": "true" }, "scroll for more layers ↓");
+  const element = el("section", { class: "hw-grids", "aria-label": "Heads" }, tables, more, readout, legend);
   const grid = { app, element, tables, legend, readout, cells: new Map(), scene: null, chosen: null, beside: null, focus: false };
   listen(grid);
   return { name: "grid", title: "Heads", element, update: (state, changed) => updateGrid(grid, state, changed), figures: (state) => gridFigures(app, state) };
@@ -82,13 +83,14 @@ function cellOf(grid, scene, id, there, starts) {
 }
 
 function colourGrid(grid, state) {
-  const { app, scene } = grid, colouring = colouringOf(scene, state.colour), colours = app.colours();
+  const { app, scene } = grid, colouring = colouringOf(scene, state.colour), colours = app.colours(), off = new Set(scene.off ?? []);
   for (const [id, cell] of grid.cells) {
     const tint = tintOf(colouring, id, colours), out = standsOut(colouring, id, state.kind);
     cell.style.background = tint === null ? "" : css(tint);
     cell.classList.toggle("hw-blank", tint === null);
     cell.classList.toggle("hw-dim", !out);
-    cell.setAttribute("aria-label", [id, toldOf(colouring, id) || "no number", shared(scene, id)].filter(Boolean).join(", "));
+    cell.classList.toggle("hw-at-zero", off.has(id));
+    cell.setAttribute("aria-label", [id, off.has(id) ? "at zero here" : "", toldOf(colouring, id) || "no number", shared(scene, id)].filter(Boolean).join(", "));
   }
   grid.legend.replaceChildren(...legendOf(app, colouring));
 }
@@ -128,10 +130,18 @@ function readOut(grid, head) {
   const mean = head.startsWith("mean/") ? head.slice(5) : null;
   const what = mean === null ? toldOf(colouring, head) : "";
   const name = mean === null ? head : /\d/.test(mean) ? `mean of layer ${mean}` : `mean of all heads${mean && ` of ${mean}`}`;
-  grid.readout.replaceChildren(el("b", {}, name), ` ${[what, shared(scene, head)].filter(Boolean).join(" · ")}`);
+  grid.readout.replaceChildren(el("b", {}, name), ` ${[isOff(scene, head) ? "at zero here" : "", what, shared(scene, head)].filter(Boolean).join(" · ")}`);
+}
+
+/** Whether there is more below than is seen, told where the grid is low. */
+function watchEnd(tables) {
+  const tell = () => tables.classList.toggle("hw-cut-off", tables.scrollTop + tables.clientHeight < tables.scrollHeight - 4);
+  tables.addEventListener("scroll", tell, { passive: true });
+  new ResizeObserver(tell).observe(tables);
 }
 
 function listen(grid) {
+  watchEnd(grid.tables);
   const headAt = (event) => event.target.closest?.("[data-head]")?.dataset.head;
   grid.tables.addEventListener("click", (event) => {
     const head = headAt(event);

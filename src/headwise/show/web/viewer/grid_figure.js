@@ -3,7 +3,7 @@
 import { font, css } from "./paint.js";
 import { plural } from "./dom.js";
 import { colouringOf, kindCounts, kindTint, numberText, numberTint, standsOut, tintOf } from "./colouring.js";
-import { gridShape } from "./grid_shape.js";
+import { gridShape, isOff } from "./grid_shape.js";
 import { scaleEnds } from "./grid_legend.js";
 
 const CELL = 16, ROW = 12, LEFT = 34, TOP = 30, GAP = 5, BETWEEN = 24;
@@ -38,6 +38,7 @@ function gridCaption(scene, colouring, state) {
     colouring === null ? null : `colour: ${colouring.title.toLowerCase()}${colouring.says ? ` (${colouring.says})` : ""}`,
     named ? `only the heads that are "${state.kind}" stand out` : null,
     scene.streams.some((stream) => gridShape(stream).starts.size) ? "a gap parts the heads that share keys and values" : null,
+    scene.off?.length ? "a cross: this head is at zero" : null,
     scene.note || null,
   ].filter(Boolean);
 }
@@ -57,20 +58,33 @@ function drawSheet(pen, colours, sheet, scene, colouring, state) {
     pen.fillStyle = colours.quiet;
     pen.textAlign = "right";
     pen.fillText(`${row.number}`, sheet.x + LEFT - 6, y + ROW / 2);
-    for (const h of row.heads) drawCell(pen, colours, lefts[h], y, `${row.id}.${h}`, colouring, state);
+    for (const h of row.heads) drawCell(pen, colours, lefts[h], y, `${row.id}.${h}`, colouring, state, isOff(scene, `${row.id}.${h}`));
   });
 }
 
-function drawCell(pen, colours, x, y, id, colouring, state) {
+function drawCell(pen, colours, x, y, id, colouring, state, off) {
   const tint = tintOf(colouring, id, colours);
   pen.globalAlpha = standsOut(colouring, id, state.kind) ? 1 : 0.15;
   pen.fillStyle = tint === null ? colours.line : css(tint);
   pen.fillRect(x, y, CELL - 1, ROW - 1);
   pen.globalAlpha = 1;
+  if (off) drawCross(pen, colours, x, y);
   if (id !== state.head && id !== state.withHead) return;
   pen.strokeStyle = id === state.head ? colours.mark : colours.out;
   pen.lineWidth = 1.5;
   pen.strokeRect(x - 0.5, y - 0.5, CELL, ROW);
+}
+
+/** What says that a head is at zero. */
+function drawCross(pen, colours, x, y) {
+  pen.strokeStyle = colours.mark;
+  pen.lineWidth = 1;
+  pen.beginPath();
+  for (const [from, to] of [[y, y + ROW - 1], [y + ROW - 1, y]]) {
+    pen.moveTo(x, from);
+    pen.lineTo(x + CELL - 1, to);
+  }
+  pen.stroke();
 }
 
 function drawKinds(pen, colours, colouring, top, width) {

@@ -4,11 +4,25 @@ import { el, plural } from "./dom.js";
 import { css } from "./paint.js";
 import { kindCounts, kindTint, numberText, numberTint } from "./colouring.js";
 
+const OFFERED = ["entropy", "distance", "largest"]; // what tells heads of one kind apart
+const MOSTLY = 0.6; // part of the heads from which one kind is most of them
+
 /** The legend of a colouring. A kind that is clicked stands out in the grid, or no longer does. */
 export function legendOf(app, colouring) {
   if (colouring === null) return [];
-  const says = el("p", { class: "hw-quiet hw-legend-says" }, colouring.says ?? "");
+  const zero = app.scene().off?.length ? ["; a cross: at zero here"] : [];
+  const says = el("p", { class: "hw-quiet hw-legend-says" }, colouring.says ?? "", ...zero, ...othersOffered(app, colouring));
   return [colouring.kinds ? kindLegend(app, colouring) : scaleLegend(app, colouring), says];
+}
+
+/** Where most heads are of one kind a grid tells little: numbers that tell them apart are offered. */
+function othersOffered(app, colouring) {
+  const counts = colouring.kinds ? kindCounts(colouring).map(([, , count]) => count) : [], all = counts.reduce((a, b) => a + b, 0);
+  const others = (app.scene().colourings ?? []).filter((one) => !one.kinds && OFFERED.includes(one.name));
+  if (!others.length || Math.max(0, ...counts) < all * MOSTLY) return [];
+  const button = (one) => el("button", { type: "button", class: "hw-offered", "data-colour": one.name, onclick: () => app.store.set({ colour: one.name, kind: "" }) },
+    one.title.toLowerCase());
+  return [". Most heads are of one kind: colour them by ", ...others.flatMap((one, i) => [i ? (i === others.length - 1 ? " or " : ", ") : "", button(one)]), "."];
 }
 
 function kindLegend(app, colouring) {

@@ -25,11 +25,14 @@ function groupStarts(layers) {
 
 /** Whether a scene has something of this name to look at: a head, or the mean of a layer or stream. */
 export function hasHead(scene, head) {
-  if (head in scene.heads) return true;
+  if (Object.hasOwn(scene.heads, head)) return true;
   if (!head.startsWith("mean/")) return false;
   const of = head.slice(5);
   return scene.streams.some((stream) => stream.name === of || stream.layers.some((layer) => layer.id === of));
 }
+
+/** Whether a head is at zero in a scene: it looks where it looks, and adds nothing. */
+export const isOff = (scene, head) => (scene.off ?? []).includes(head);
 
 /** Where a head is: {stream, row, column}, numbers; of a mean the column is null. */
 export function placeOf(scene, head) {

@@ -5,6 +5,7 @@ import { el } from "./dom.js";
 const WORDS = [
   "Each cell of the grid is one attention head: layers go down, heads go across. A gap parts heads that share keys and values. Click one to see where it looks.",
   "Point at a token to see whom it looks at and who looks at it; click to keep it so. The first token and separators often take most of the attention: they can be hidden, or hidden and the rest scaled up to what it was with them. How much they held is always told.",
+  "Hover asks: whom pointing at a token asks, this head or the mean over its layer or over all heads; Lines draws each head of the layer. The key m shows the mean of a layer as a map of its own, and again leads back to the head.",
   "The address names what you see: copy the link to send this very view.",
 ];
 

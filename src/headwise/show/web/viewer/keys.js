@@ -1,6 +1,6 @@
 // The keyboard: who hears a key, and what the keys of the viewer do.
 
-import { headMoved, placeOf } from "./grid_shape.js";
+import { hasHead, headMoved, placeOf } from "./grid_shape.js";
 
 const ARROWS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
 const FAR = { Home: "start", End: "end", PageUp: "pageup", PageDown: "pagedown", "ctrl+Home": "top", "ctrl+End": "bottom" };
@@ -31,6 +31,7 @@ export function viewerKeys(app, { search, help, tabs, exports, notice }) {
     } },
     { keys: ["w"], label: "w", says: "words or tokens", run: () => set({ unit: state().unit === "words" ? "tokens" : "words" }) },
     { keys: [",", "."], label: ", .", says: "pin the token before or after", run: (event) => set(nextQuery(app, event.key === "," ? -1 : 1)) },
+    { keys: ["<", ">"], label: "< >", says: "pin the token looked at before or after", run: (event) => set(nextKey(app, event.key === "<" ? -1 : 1)) },
     { keys: ["c"], label: "c", says: "mark this head for comparison, or no longer", run: () => set(markedHead(app)) },
     { keys: ["[", "]"], label: "[ ]", says: "the text or model before or after", run: (event) => step(event.key === "[" ? -1 : 1) },
     { keys: ["e"], label: "e", says: "save a picture", run: exports },
@@ -39,20 +40,31 @@ export function viewerKeys(app, { search, help, tabs, exports, notice }) {
   ];
 }
 
-/** The mean of a head's layer; of a mean its first head. */
+/** The mean of a head's layer; of a mean the head it was come from, else its first. */
 function meanOrBack(app) {
-  const { head } = app.store.get();
-  if (head.startsWith("mean/")) return headMoved(app.scene(), head, "right");
-  const { stream, row } = placeOf(app.scene(), head);
-  return `mean/${app.scene().streams[stream].layers[row].id}`;
+  const { head } = app.store.get(), scene = app.scene();
+  if (head.startsWith("mean/")) return app.left?.mean === head && hasHead(scene, app.left.head) ? app.left.head : headMoved(scene, head, "right");
+  const { stream, row } = placeOf(scene, head), mean = `mean/${scene.streams[stream].layers[row].id}`;
+  app.left = { mean, head };
+  return mean;
 }
 
 /** The token (of words the first) before or after the pinned one, from the last one on. */
 export function nextQuery(app, by) {
-  const { query, head } = app.store.get(), units = app.units(app.sidesOf(head)[0]);
-  if (!units.length) return {};
-  const now = query === null ? (by > 0 ? -1 : units.length) : units.findIndex(({ first, last }) => first <= query && query < last);
-  return { query: units[Math.min(Math.max(now + by, 0), units.length - 1)].first, key: null, pinned: true };
+  const { query, head } = app.store.get(), next = nextToken(app.units(app.sidesOf(head)[0]), query, by);
+  return next === null ? {} : { query: next, key: null, pinned: true };
+}
+
+/** The same of the token looked at; the one that looks stays. */
+function nextKey(app, by) {
+  const { key, head } = app.store.get(), next = nextToken(app.units(app.sidesOf(head)[1]), key, by);
+  return next === null ? {} : { key: next, pinned: true };
+}
+
+function nextToken(units, token, by) {
+  if (!units.length) return null;
+  const now = token === null ? (by > 0 ? -1 : units.length) : units.findIndex(({ first, last }) => first <= token && token < last);
+  return units[Math.min(Math.max(now + by, 0), units.length - 1)].first;
 }
 
 function markedHead(app) {
@@ -91,7 +103,8 @@ function elsewhere(root, event) {
 
 /** Whether an element wants the key for itself. */
 function isField(element, name) {
-  if (element?.isContentEditable || element?.matches?.("textarea, select, input:not([type=radio], [type=checkbox], [type=button])")) return true;
+  if (element?.isContentEditable || element?.matches?.("textarea, input:not([type=radio], [type=checkbox], [type=button])")) return true;
+  if (element?.matches?.("select")) return /Arrow|Home|End|Page|Enter| /.test(name);
   return Boolean(element?.matches?.("input[type=radio], [role=tab], [role=slider]")) && /Arrow|Home|End|Page/.test(name);
 }
 

@@ -14,6 +14,7 @@ import { captionPanel } from "./caption.js";
 import { paperSheet } from "./paper.js";
 import { helpDialog } from "./help.js";
 import { hearKeys, keysOf, viewerKeys } from "./keys.js";
+import { hearSelects, openByKey } from "./leaving.js";
 import { tabsOf } from "./tabs.js";
 import { saying } from "./saying.js";
 import { gridPanel } from "./grid.js";
@@ -51,10 +52,11 @@ export async function view(root, source, { address = true } = {}) {
 async function viewed(root, source, address) {
   const index = await source.index();
   if (!index.scenes.length && !index.live) throw new Error("there is no text in it");
-  const start = { ...START, head: Object.keys(index.scenes[0]?.heads ?? {})[0] ?? "", ...index.start };
+  const opens = index.start?.head || index.scenes[0]?.opens || Object.keys(index.scenes[0]?.heads ?? {})[0] || "";
+  const start = { ...START, ...index.start, head: opens };
   const store = makeStore({ ...start, ...(address ? fromHash(location.hash, source) : {}) });
   const app = makeApp(root, source, index, store), prefix = `hw-${Math.random().toString(36).slice(2, 8)}`;
-  Object.assign(app, { address, id: (name) => `${prefix}-${name}`, notice: noticeOf() });
+  Object.assign(app, { address, opens, id: (name) => `${prefix}-${name}`, notice: noticeOf() });
   const parts = partsOf(app, start);
   root.replaceChildren(...layout(app, parts));
   const ends = connect(app, parts, start);
@@ -75,15 +77,16 @@ function partsOf(app, start) {
   parts.caption = captionPanel(app);
   parts.paper = paperSheet(app);
   parts.bar = barPanel(app, { theme: parts.theme, help: parts.help.open, start });
-  parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openExport(aside), notice: app.notice });
+  parts.keys = viewerKeys(app, { search: parts.search, help: parts.help.open, tabs, exports: () => openByKey(app, aside.find((panel) => panel.name === "export")?.element), notice: app.notice });
   return parts;
 }
 
 function layout(app, { tabs, aside, search, help, header, bar, caption, paper }) {
   const at = (place) => aside.filter((panel) => (PLACES[panel.name] ?? "right") === place).map((panel) => panel.element);
   bar.ends.prepend(...at("bar"));
+  aside.find((panel) => panel.name === "grid").element.querySelector(".hw-legend").before(bar.colour);
   const right = at("right");
-  return [el("div", { class: "hw-frame" },
+  return [el("div", { class: "hw-frame", tabindex: -1 },
     el("div", { class: "hw-top" }, header.element, search.element), bar.element, app.notice.element, at("top"),
     el("div", { class: `hw-body${right.length ? " hw-three" : ""}` }, el("div", { class: "hw-left" }, at("left")), tabs.element,
       right.length ? el("div", { class: "hw-right" }, right) : null), caption.element, paper.element,
@@ -94,7 +97,7 @@ function layout(app, { tabs, aside, search, help, header, bar, caption, paper })
 function connect(app, parts, start) {
   const { store } = app, { tabs, aside, header, bar, caption } = parts;
   const correct = () => {
-    const [patch, line] = corrected(app, store.get(), tabs.names());
+    const [patch, line] = corrected(app, store.get(), tabs.names(), store.refused());
     if (line) app.notice.show(line);
     store.set(patch);
   };
@@ -110,18 +113,10 @@ function connect(app, parts, start) {
   soon(store, (state, changed) => parts.show(state, changed));
   saying(app);
   const panelKeys = () => [...keysOf(tabs.shown()), ...aside.flatMap(keysOf)];
-  const ends = [hearKeys(app, parts.keys, panelKeys), parts.theme.stop, parts.paper.stop];
+  const ends = [hearKeys(app, parts.keys, panelKeys), hearSelects(app), parts.theme.stop, parts.paper.stop];
   if (app.address) ends.push(keepAddress(app, start));
   app.refresh();
   return ends;
-}
-
-/** Open what saves pictures (a details element), and go to its first choice. */
-function openExport(aside) {
-  const box = aside.find((panel) => panel.name === "export")?.element;
-  if (box === undefined) return;
-  box.open = true;
-  box.querySelector("select, button:not(:disabled)")?.focus();
 }
 
 /** Draw once for all that changes between two frames. */

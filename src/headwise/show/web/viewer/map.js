@@ -10,7 +10,7 @@ import { exactRows } from "./map_exact.js";
 import { listenOnMap, PANS, panMap, zoomAll, zoomIn, zoomOut } from "./map_moves.js";
 import { mapOverlay } from "./map_overlay.js";
 import { apartLines, apartOf, cellSaid, mapCaption, mapSummary, pinnedOf, strongestTable } from "./map_says.js";
-import { movedView, viewOf, zoomOf } from "./map_view.js";
+import { crossedCell, movedView, viewOf, zoomOf } from "./map_view.js";
 
 const MAP_DRAWS = ["head", "scene", "unit", "first", "separators", "zoom", "pinned", "tab", "theme"];
 
@@ -134,6 +134,11 @@ export function mapPanel(app) {
       const state = app.store.get(), tokens = tokensOf(place);
       const again = state.pinned && state.query === tokens.query && state.key === tokens.key;
       app.store.set(again ? { pinned: false } : { ...tokens, pinned: true });
+    },
+    /** Pin the cell under the cross, or the strongest of its row, or of all rows in view; or let it go. */
+    pickHere() {
+      const at = drawn && crossedCell(drawn, hover ?? pinnedOf(app.store.get(), drawn.rows, drawn.columns));
+      if (at) moves.pick({ row: at[0], column: at[1] });
     },
     box: (from, to) => overlay.box(drawn, from, to),
   };

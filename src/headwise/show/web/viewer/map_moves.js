@@ -99,6 +99,6 @@ export const PANS = [
   ["ArrowUp", "move the view up", -1, 0], ["ArrowDown", "move the view down", 1, 0],
 ];
 const MAP_KEYS = {
-  "+": zoomIn, "=": zoomIn, "-": zoomOut, 0: zoomAll,
+  "+": zoomIn, "=": zoomIn, "-": zoomOut, 0: zoomAll, Enter: (map) => map.pickHere(), " ": (map) => map.pickHere(),
   ...Object.fromEntries(PANS.map(([name, , down, across]) => [`Shift+${name}`, (map) => panMap(map, down, across)])),
 };

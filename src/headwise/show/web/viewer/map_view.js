@@ -50,3 +50,14 @@ export function boxedView([q0, q1, k0, k1], [top, bottom, left, right], rows, co
   };
   return [...ends(q0, q1, top, bottom, rows), ...ends(k0, k1, left, right, columns)];
 }
+
+/** The cell that a cross at [row, column or null] means: of a row alone its strongest in view, of nothing the strongest in view. */
+export function crossedCell({ cells, view: [q0, q1, k0, k1] }, at) {
+  if (at && at[1] !== null) return at;
+  let best = null;
+  for (let q = at ? at[0] : q0; q < (at ? at[0] + 1 : q1); q++) {
+    const found = cells.row(q).find(([k]) => k >= k0 && k < k1);
+    if (found && (best === null || found[1] > best[2])) best = [q, ...found];
+  }
+  return best?.slice(0, 2) ?? null;
+}

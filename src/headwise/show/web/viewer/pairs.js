@@ -19,7 +19,7 @@ export function tellingHead({ heads }) {
 }
 
 /** Whether a scene has a head, or a mean, of this name. */
-export const knownHead = (scene, head) => head in scene.heads || (scene.means ?? []).includes(head) || isMean(scene, head);
+export const knownHead = (scene, head) => Object.hasOwn(scene.heads, head) || (scene.means ?? []).includes(head) || isMean(scene, head);
 
 const isMean = (scene, head) => head.startsWith("mean/") &&
   scene.streams.some((stream) => head === `mean/${stream.name}` || stream.layers.some((layer) => head === `mean/${layer.id}`));

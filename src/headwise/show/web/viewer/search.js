@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { foundBy } from "./finding.js";
+import { giveBack } from "./leaving.js";
 
 export function searchPanel(app, tabs) {
   const list = el("ul", { role: "listbox", id: app.id("found"), class: "hw-found", "aria-label": "Found", hidden: true });
@@ -9,8 +10,9 @@ export function searchPanel(app, tabs) {
     type: "text", role: "combobox", class: "hw-search-field", placeholder: "Find a head, kind or word", spellcheck: "false", autocomplete: "off",
     "aria-label": "Find a head, a kind of head, a view or a word", "aria-expanded": "false", "aria-controls": app.id("found"), "aria-autocomplete": "list",
   });
-  const search = { app, list, field, found: [], at: -1 };
+  const search = { app, list, field, found: [], at: -1, before: null };
   field.addEventListener("input", () => searchFor(search, foundBy(app, field.value, tabs())));
+  field.addEventListener("focus", (event) => (search.before = event.relatedTarget));
   field.addEventListener("focus", () => field.value && searchFor(search, foundBy(app, field.value, tabs())));
   field.addEventListener("blur", () => showFound(search, []));
   field.addEventListener("keydown", (event) => searchKey(search, event));
@@ -69,5 +71,5 @@ function takeFound(search, at) {
 function leave(search) {
   search.field.value = "";
   showFound(search, []);
-  search.field.blur();
+  giveBack(search.app, search.before);
 }

@@ -21,18 +21,43 @@ export const START = {
 };
 
 const NUMBERS = new Set(["scene", "query", "key", "withScene", "layer"]);
+const POINTED = new Set(["query", "key"]); // in an address only while they are pinned
 
 const SCENES = new Set(["scene", "withScene"]);
 
-/** A store: `get` reads, `set` changes and tells those who listen which names changed. */
+/** Whether a value is of the kind that a name of the state takes. */
+function ofItsKind(name, value) {
+  if (name === "scene") return isPlace(value);
+  if (NUMBERS.has(name)) return value === null || isPlace(value);
+  if (name === "zoom") return value === null || (Array.isArray(value) && value.length === 4 && value.every(Number.isInteger));
+  return typeof value === typeof START[name];
+}
+const isPlace = (value) => Number.isInteger(value) && value >= 0;
+
+/** A patch without names that no state has and values of the wrong kind, and the names of the latter. */
+function checkedPatch(patch) {
+  const known = Object.entries(patch ?? {}).filter(([name]) => Object.hasOwn(START, name));
+  const right = known.filter(([name, value]) => ofItsKind(name, value));
+  return [Object.fromEntries(right), known.filter((one) => !right.includes(one)).map(([name]) => name)];
+}
+
+/** A store: `get` reads, `set` changes and tells those who listen which names changed. A value of the wrong kind is not
+ * taken: the one before stays, and `refused()` gives once the names of such. */
 export function makeStore(given = {}) {
-  let state = { ...START, ...given };
-  const listeners = [];
+  const [first, wrong] = checkedPatch(given), listeners = [];
+  let state = { ...START, ...first }, refused = wrong;
   return {
     get: () => state,
-    set(patch) {
+    refused() {
+      const names = refused;
+      refused = [];
+      return names;
+    },
+    set(given_) {
+      const [patch, names] = checkedPatch(given_);
+      refused = [...refused, ...names];
       const changed = new Set(Object.keys(patch).filter((name) => !same(patch[name], state[name])));
-      if (!changed.size) return;
+      if (!changed.size && !names.length) return;
       const before = state;
       state = { ...state, ...patch };
       for (const listener of listeners) listener(state, changed, before);
@@ -48,8 +73,9 @@ const same = (a, b) => a === b || (Array.isArray(a) && Array.isArray(b) && a.joi
 export function toHash(state, start = START, names = {}) {
   const asked = new URLSearchParams(), always = names.nameOf?.(state.scene) ? ["scene", "head"] : [];
   for (const name of Object.keys(START)) {
-    if ((same(state[name], start[name]) && !always.includes(name)) || name === "pinned") continue;
-    const value = SCENES.has(name) && state[name] !== null ? names.nameOf?.(state[name]) ?? state[name] : state[name];
+    const plain = POINTED.has(name) && !state.pinned ? null : state[name];
+    if ((same(plain, start[name]) && !always.includes(name)) || name === "pinned") continue;
+    const value = SCENES.has(name) && plain !== null ? names.nameOf?.(plain) ?? plain : plain;
     asked.set(name, value === null ? "" : String(value));
   }
   return asked.toString();
@@ -59,7 +85,7 @@ export function toHash(state, start = START, names = {}) {
 export function fromHash(hash, names = {}) {
   const found = {};
   for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
-    if (!(name in START)) continue;
+    if (!Object.hasOwn(START, name)) continue;
     if (name === "zoom") {
       const ends = text.split(",").map(Number);
       if (text === "" || (ends.length === 4 && ends.every(Number.isInteger))) found.zoom = text === "" ? null : ends;

@@ -31,7 +31,10 @@ export function tabsOf(app, panels, notice) {
   return {
     element: el("div", { class: "hw-stage" }, row, bodies), panels, update, shown,
     names: () => offered().map((panel) => panel.name),
-    focus: () => bodies[panels.indexOf(shown())]?.focus({ preventScroll: true }),
+    focus() { // the picture where it takes keys, else all of the view
+      const body = bodies[panels.indexOf(shown())];
+      (body?.querySelector("canvas[tabindex='0']") ?? body)?.focus({ preventScroll: true });
+    },
   };
 }
 

@@ -81,7 +81,7 @@ function keepState(store, model, on) {
   tell();
 }
 
-const known = (state) => Object.fromEntries(Object.entries(state ?? {}).filter(([name]) => name in START));
+const known = (state) => Object.fromEntries(Object.entries(state ?? {}).filter(([name]) => Object.hasOwn(START, name)));
 
 /** Bytes, however a notebook hands them over. */
 function plainBytes(given) {
