@@ -24,24 +24,22 @@ import { comparePanel } from "./compare.js";
 import { flowPanel } from "./flow.js";
 import { neuronsPanel } from "./neurons.js";
 import { tokensPanel } from "./tokens.js";
-import { livePanel } from "./live.js";
-import { cutPanel } from "./cut.js";
 import { numbersPanel } from "./numbers.js";
 import { exportPanel } from "./export.js";
 
 /** Panels that are always there, and those of which one tab shows one. */
-const ASIDE = [livePanel, tokensPanel, gridPanel, numbersPanel, exportPanel];
-const TABS = [mapPanel, linesPanel, comparePanel, flowPanel, neuronsPanel, cutPanel];
+const ASIDE = [tokensPanel, gridPanel, numbersPanel, exportPanel];
+const TABS = [mapPanel, linesPanel, comparePanel, flowPanel, neuronsPanel];
 
 /** Where a panel that is always there stands, by its name; the others are at the right. */
 const PLACES = { live: "top", tokens: "top", grid: "left", export: "bar" };
 
 /** Show what a source has in `root`. `address` says whether the page is the viewer's own: its address keeps the view,
- * and keys are heard wherever the focus is. Returns the app; `app.stop()` ends it. */
-export async function view(root, source, { address = true } = {}) {
+ * and keys are heard wherever the focus is. `aside` and `tabs` are panels that only some pages have. Returns the app; `app.stop()` ends it. */
+export async function view(root, source, { address = true, aside = [], tabs = [] } = {}) {
   root.classList.add("headwise");
   try {
-    return await viewed(root, source, address);
+    return await viewed(root, source, address, { aside: [...aside, ...ASIDE], tabs: [...TABS, ...tabs] });
   } catch (error) {
     root.replaceChildren(el("p", { class: "hw-notice", role: "alert" },
       `This page's data cannot be read (${error?.message ?? error}); the file may be damaged or cut short.`));
@@ -49,7 +47,7 @@ export async function view(root, source, { address = true } = {}) {
   }
 }
 
-async function viewed(root, source, address) {
+async function viewed(root, source, address, panels) {
   const index = await source.index();
   if (!index.scenes.length && !index.live) throw new Error("there is no text in it");
   const opens = index.start?.head || index.scenes[0]?.opens || Object.keys(index.scenes[0]?.heads ?? {})[0] || "";
@@ -57,7 +55,7 @@ async function viewed(root, source, address) {
   const store = makeStore({ ...start, ...(address ? fromHash(location.hash, source) : {}) });
   const app = makeApp(root, source, index, store), prefix = `hw-${Math.random().toString(36).slice(2, 8)}`;
   Object.assign(app, { address, opens, id: (name) => `${prefix}-${name}`, notice: noticeOf() });
-  const parts = partsOf(app, start);
+  const parts = partsOf(app, start, panels);
   root.replaceChildren(...layout(app, parts));
   const ends = connect(app, parts, start);
   if (index.gone) app.notice.show(GONE);
@@ -66,8 +64,8 @@ async function viewed(root, source, address) {
 }
 
 /** Every panel, and the others of the shell. */
-function partsOf(app, start) {
-  const tabs = tabsOf(app, TABS.map((make) => make(app)), app.notice), aside = ASIDE.map((make) => make(app));
+function partsOf(app, start, panels) {
+  const tabs = tabsOf(app, panels.tabs.map((make) => make(app)), app.notice), aside = panels.aside.map((make) => make(app));
   const parts = { tabs, aside, show: () => {} };
   app.panels = [...aside, ...tabs.panels];
   parts.theme = themeOf(app.root, () => parts.show(app.store.get(), new Set(["theme", ...Object.keys(START)])));
