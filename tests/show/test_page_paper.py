@@ -1,4 +1,4 @@
-"""What is printed: one light page with the figures of the tab, as wide as the sheet, and the facts of all of them."""
+"""What is printed: one light page with the figures of the tab, as wide as it, and the facts of all."""
 
 from __future__ import annotations
 

@@ -208,5 +208,5 @@ def test_positions_without_text_are_a_ruler_under_the_text_that_is_written(
         marks = boxes.evaluate_all("(all) => all.map((one) => one.dataset.mark ?? null)")
         assert [mark for mark in marks if mark] == [f"{at}" for at in range(0, count, 5)]
         assert page.locator("h1").inner_text() == index["sides"][1]["text"]
-        boxes.nth(7).hover()
+        boxes.nth(7).click()
         page.wait_for_function("() => location.hash.includes('key=7')")
