@@ -196,3 +196,69 @@ def test_other_texts_stand_side_by_side_without_a_difference(
         assert "Other texts" in page.locator(".hw-compare-numbers").inner_text()
         assert page.locator(".hw-compare-cross:not([hidden])").count() == 2
         assert plain(page.locator(".hw-compare-readout").inner_text()).endswith("B: –")
+
+
+def test_it_opens_on_the_head_that_a_cut_changed_most(
+    browser: Browser, page_file: Callable[..., Path], changed: tuple[Record, Record]
+) -> None:
+    before, after = changed
+    exact = {
+        str(head): apart(before.weights(head), after.weights(head)).mean()
+        for head in before.heads()
+    }
+    most = max(exact, key=lambda head: exact[head])
+    scenes = Scene(before, title="whole"), Scene(after, title="cut", note="0.1 and 0.2 cut")
+    path = page_file(*scenes)
+    with open_page(browser, path, "head=0.3&tab=compare") as page:
+        page.wait_for_function(f"() => location.hash.includes('withHead={most}')")
+        assert page.get_by_label("Head of A").input_value() == most
+    with open_page(browser, path, "head=0.3&tab=compare&withHead=0.3&withScene=1") as page:
+        ready(page)  # what a person chose stays
+        assert page.get_by_label("Head of A").input_value() == "0.3"
+        assert numbers(page.locator(".hw-distance").inner_text()) == [0.0]
+
+
+def test_what_is_the_same_in_all_that_is_kept_is_not_called_apart(
+    browser: Browser, page_file: Callable[..., Path], changed: tuple[Record, Record]
+) -> None:
+    pooled = [Scene(one, title=name, least=0.09) for one, name in zip(changed, "ab", strict=True)]
+    with open_page(
+        browser, page_file(*pooled), "head=0.3&tab=compare&withHead=0.3&withScene=1"
+    ) as page:
+        ready(page)
+        says = page.locator(".hw-compare-numbers").inner_text()
+        assert "No difference in what is kept (cells under .09" in says
+        assert "apart on average" not in says
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_what_may_not_be_seen_is_hatched_and_what_is_hidden_grey(
+    browser: Browser,
+    page_file: Callable[..., Path],
+    tiny_records: dict[str, Record],
+    words: bool,
+) -> None:
+    count = """(canvas, colour) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let found = 0;
+      for (let i = 0; i < data.length; i += 4)
+        found += colour.every((c, at) => Math.abs(data[i + at] - c) < 2);
+      return found;
+    }"""
+    place = PAIR + ("&unit=words" if words else "")
+    path, grey = page_file(tiny_records["decoder"]), [245, 247, 249]
+    with open_page(browser, path, place) as page:
+        ready(page)
+        canvas = page.locator(".hw-compared-map canvas").first
+        shown = canvas.evaluate(count, grey)
+        lines = canvas.evaluate(
+            """(canvas) => {
+              const { data } = canvas.getContext("2d").getImageData(canvas.width - 40, canvas.height / 3, 30, 30);
+              return new Set(Array.from({ length: 900 }, (_, i) => data[4 * i])).size;
+            }"""
+        )
+        assert lines > 2  # slanted lines, not one colour
+    with open_page(browser, path, place + "&first=hidden") as page:
+        ready(page)
+        hidden = page.locator(".hw-compared-map canvas").first.evaluate(count, grey)
+        assert hidden > shown + 200

@@ -179,3 +179,40 @@ def test_every_tab_is_saved_as_it_is_drawn(
             drawn = pixels(page.screenshot())[: exact.shape[0], : exact.shape[1]]
         apart = np.abs(drawn - exact[: drawn.shape[0], : drawn.shape[1]])
         assert apart.mean() < 2, name
+
+
+def test_a_tab_that_was_never_shown_is_saved_too(
+    browser: Browser, page_file: Callable[..., Path], tiny_scenes: dict[str, Scene]
+) -> None:
+    path = page_file(tiny_scenes["decoder"])
+    with open_page(browser, path, "head=1.2&query=4") as page:
+        page.wait_for_selector(".hw-map-plot canvas")
+        found = {what: saved(page, "SVG", what)[1].decode() for what in ("masks", "neurons")}
+        assert page.locator(".hw-export select").input_value() == "neurons"
+        page.locator('[data-tab="lines"]').click()
+        page.keyboard.press("e")
+        page.wait_for_function(
+            "() => document.querySelector('.hw-export select').value === 'neurons'"
+        )
+    for words in ("Allowed: rows are reached, columns reach", "Paths through the layers"):
+        assert words in found["masks"]
+    assert "later than shown" in found["masks"], "the legend of the map is in its picture"
+    assert "one shortest path" in found["masks"]
+    assert found["masks"].split("</desc>")[1].count("Text: The animal") == 1
+    assert "Neurons that fire most at" in found["neurons"]
+
+
+@pytest.mark.parametrize("tab", ["map", "lines"])
+def test_no_half_of_a_picture_is_empty(
+    browser: Browser, page_file: Callable[..., Path], tiny_records: dict[str, Record], tab: str
+) -> None:
+    with open_page(browser, page_file(tiny_records["decoder"]), f"head=1.2&tab={tab}") as page:
+        page.locator(".hw-stage canvas:visible").first.wait_for()
+        page.wait_for_timeout(100)
+        pictures = [saved(page, "PNG 2×", what)[1] for what in ("tab", "whole")]
+    for picture in pictures:
+        drawn = (pixels(picture) < 235).any(-1).any(0).nonzero()[0]
+        wide = pixels(picture).shape[1]
+        assert drawn.max() > 0.9 * wide
+        middle = ((drawn > 0.5 * wide) & (drawn < 0.95 * wide)).mean()
+        assert middle > 0.25

@@ -120,3 +120,26 @@ def test_a_leak_from_the_encoder_is_outlined_and_led_to(
         assert "never reaches" in says.inner_text()
         maps["across-flow"].press("ArrowLeft")
         says.get_by_text("from layer 0 on").wait_for()
+
+
+def test_layers_that_open_nothing_new_are_drawn_as_one(browser: Browser, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = hw.nn.TransformerConfig(
+        vocab_size=256, num_layers=9, num_heads=2, d_model=32, d_ff=48, positions="rope"
+    )
+    model = hw.load(hw.nn.Decoder(config), tokenizer=byte_tokenizer())
+    record = hw.look(model, TEXT)
+    save_document([Scene(record)], tmp_path / "plain.html")
+    with open_page(browser, tmp_path / "plain.html", "tab=masks&query=9&key=1") as page:
+        paths = page.locator('canvas[data-map="paths"]')
+        paths.wait_for()
+        assert paths.evaluate("(one) => one.offsetHeight") < 200
+        assert "one shortest path" in page.locator(".hw-reach-maps").inner_text()
+        causal = page.locator(".hw-reach-causal").inner_text()
+        assert causal.startswith("Every layer has the same causal mask")
+
+
+def test_masks_of_windows_are_not_called_causal(browser: Browser, leaking: Path) -> None:
+    with open_page(browser, leaking, "tab=masks") as page:
+        page.locator(".hw-reach-masks li").first.wait_for()
+        assert page.locator(".hw-reach-causal").count() == 0

@@ -213,13 +213,12 @@ def test_on_paper_there_is_one_page_light_and_without_controls(
         assert page.evaluate(PAPER) in ("rgb(255, 255, 255)", "rgba(0, 0, 0, 0)")
         for gone in (".hw-controls", ".hw-search", ".hw-tabs", ".hw-scenes"):
             assert page.locator(gone).is_hidden()
-        assert page.locator(".hw-grid").is_visible()
-        assert page.locator(".hw-caption").is_visible()
-        assert "1.1" in (page.locator(".hw-caption").text_content() or "")
+        assert page.locator('.hw-paper [data-figure="grid"]').is_visible()
+        assert "head 1.1" in page.locator(".hw-paper-facts").inner_text()
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="null")
         assert page.evaluate(PAPER) == "rgb(20, 23, 27)"
-        assert page.locator(".hw-caption").is_hidden()
+        assert page.locator(".hw-paper").is_hidden()
         assert len(re.findall(rb"/Type\s*/Page\b", page.pdf())) == 1
 
 

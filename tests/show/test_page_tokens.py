@@ -12,6 +12,7 @@ import pytest
 
 import headwise as hw
 from browser_help import open_page
+from headwise.show.page.scene import Scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -187,3 +188,25 @@ def test_nothing_moves_when_a_token_is_pinned_or_freed(
         assert page.evaluate(below) == free
         line = page.locator(".hw-strip-line")
         assert line.evaluate("(one) => one.scrollHeight <= one.clientHeight")
+
+
+def test_positions_without_text_are_a_ruler_under_the_text_that_is_written(
+    browser: Browser, page_file: Files, tiny_records: Records
+) -> None:
+    scene = Scene(tiny_records["encoder-decoder"])
+    index, side = scene.index, scene.index["sides"][0]
+    count = len(side["tokens"])
+    index["text"] = side["text"] = ""
+    side["tokens"] = [[f"{at}", 0, 0, 0] for at in range(count)]
+    side["words"] = [[f"{at}", at, at + 1] for at in range(count)]
+    with open_page(browser, page_file(scene), "head=cross.1.1&query=4") as page:
+        boxes = page.locator(".hw-ruler .hw-position")
+        assert boxes.count() == count
+        tops = boxes.evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().top)")
+        assert max(tops) - min(tops) < 1
+        assert boxes.nth(0).inner_text() == ""  # no number is in the line that breaks
+        marks = boxes.evaluate_all("(all) => all.map((one) => one.dataset.mark ?? null)")
+        assert [mark for mark in marks if mark] == [f"{at}" for at in range(0, count, 5)]
+        assert page.locator("h1").inner_text() == index["sides"][1]["text"]
+        boxes.nth(7).click()
+        page.wait_for_function("() => location.hash.includes('key=7')")

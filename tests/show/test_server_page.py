@@ -15,7 +15,7 @@ import headwise as hw
 from browser_help import axe, open_page
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 LOOKED = ".hw-tabs button:visible"
 TYPED = '.hw-live [aria-label="Text to look at"]'
@@ -73,6 +73,24 @@ def test_the_page_looks_by_itself_and_at_what_is_typed(
         page.wait_for_selector(LOOKED)
         assert page.locator(".hw-scenes option").count() == 2
         assert not axe(page)
+
+
+def test_while_neurons_are_measured_the_page_says_so(browser: Browser, server: Process) -> None:
+    with open_page(browser, server.address) as page:
+        held: list[Route] = []
+        page.route("**/api/fires", lambda route: held.append(route))
+        look(page, TEXT)
+        page.click('[data-tab="neurons"]')
+        said = page.locator(".hw-neurons")
+        said.get_by_text("Measuring what blocks and neurons add").wait_for()
+        page.wait_for_function("() => location.hash.includes('neurons')")
+        page.locator("[data-head]").nth(2).click()
+        assert "made without" not in said.inner_text()
+        assert "Measuring" in said.inner_text()
+        for route in held:
+            route.continue_()
+        page.locator(".hw-neurons-table tbody tr").first.wait_for()
+        assert "Measuring" not in said.inner_text()
 
 
 def test_what_flows_and_fires_is_measured(browser: Browser, server: Process) -> None:

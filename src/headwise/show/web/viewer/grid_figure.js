@@ -4,6 +4,7 @@ import { font, css } from "./paint.js";
 import { plural } from "./dom.js";
 import { colouringOf, kindCounts, kindTint, numberText, numberTint, standsOut, tintOf } from "./colouring.js";
 import { gridShape, isOff } from "./grid_shape.js";
+import { textWidth } from "./map_layout.js";
 import { scaleEnds } from "./grid_legend.js";
 
 const CELL = 16, ROW = 12, LEFT = 34, TOP = 30, GAP = 5, BETWEEN = 24;
@@ -14,7 +15,7 @@ export function gridFigures(app, state) {
   const sheets = scene.streams.map((stream) => ({ stream, ...gridShape(stream) }));
   let x = 0;
   for (const sheet of sheets) {
-    Object.assign(sheet, { x, width: LEFT + sheet.columns * CELL + sheet.starts.size * GAP });
+    Object.assign(sheet, { x, width: LEFT + Math.max(sheet.columns * CELL + sheet.starts.size * GAP, textWidth(sheet.stream.title || sheet.stream.name, font(10))) });
     x += sheet.width + BETWEEN;
   }
   const width = Math.max(x - BETWEEN, 300), tall = TOP + Math.max(...sheets.map((sheet) => sheet.rows.length)) * ROW;
