@@ -51,7 +51,7 @@ def test_the_sets_are_those_of_tokens_and_of_words(record: hw.Record) -> None:
     assert len(found) == len(SETS)
     assert np.array_equal(found, sets_of(record.sides[0]))
     assert found[2].sum() > 1
-    assert 0 < found[3].sum()
+    assert found[3].sum() > 0
 
 
 @pytest.mark.parametrize("way", ["streamed", "blocks"])
@@ -119,16 +119,16 @@ def test_a_stack_s_mean_weighs_layers_by_their_heads() -> None:
     first, *others = record.layers.items()
     id, layer = first
     scores = replace(layer.scores, q=layer.scores.q[:, :1], k=layer.scores.k[:, :1])
-    fewer = replace(
-        record, layers={id: replace(layer, scores=scores, names=None), **dict(others)}
-    )
+    fewer = replace(record, layers={id: replace(layer, scores=scores, names=None), **dict(others)})
     assert len(fewer.heads()) == 5
     exact = np.mean([fewer.weights(head) for head in fewer.heads()], axis=0)
     for least in (0.0, 1e-6):
         found = dense(Scene(fewer, least=least)._mean(""))
         np.testing.assert_allclose(found, exact, atol=1e-5)
-    parts = [mean_of(kept_heads(x, 0.0, 8), [1.0] * x.num_heads, 0.0) for x in fewer.layers.values()]
-    assert np.abs(dense(mean_of(parts, [1, 1], 0.0)) - exact).max() > 0.01
+    parts = [
+        mean_of(kept_heads(x, 0.0, 8), [1.0] * x.num_heads, 0.0) for x in fewer.layers.values()
+    ]
+    assert np.abs(dense(mean_of(parts, [1, 1], 0.0)) - exact).max() > 0.005
 
 
 def test_a_sink_is_named_where_there_is_one() -> None:
