@@ -1,4 +1,4 @@
-"""The viewer's own arithmetic on the bytes of a page, run in a browser: set apart, hidden, renormalised, by words."""
+"""The viewer's arithmetic on the bytes of a page, run in a browser: set apart, hidden, renormalised, by words."""
 
 from __future__ import annotations
 

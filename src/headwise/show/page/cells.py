@@ -8,7 +8,7 @@ all high bytes, which deflates better. In order:
     their keys               [cells]    uint16, each as its distance from the one before it in its row
     their weights            [cells]    uint16, round(sqrt(w) * 2047): w to within .0005
     what rows hold besides   [queries]  uint16, like a weight; 65535: the row's weights are no numbers
-    of that, on each of SETS [set, queries] uint16, like a weight; those by words as what they have more than by tokens
+    of that, on each of SETS [set, queries] uint16, like a weight; by words as what they have more than by tokens
                              (modulo 65536). Only where not all cells are kept
     pooled map of the rest   [side, side] uint8: mean weight of a cell not kept, round(sqrt(w / pool_top) * 255)
 
