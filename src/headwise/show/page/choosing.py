@@ -63,8 +63,11 @@ def _bytes(layer: LayerRecord) -> Float[np.ndarray, " step"]:
     per_cell = np.array([_PER_CELL[0], *[_PER_CELL[1]] * (len(LADDER) - 1)])
     size: np.ndarray = per_cell * cells * queries / max(1, rows)
     some = np.array(LADDER) > 0
-    beside = np.where(some, _PER_ROW[1], _PER_ROW[0]) * queries + np.where(some, *_PER_HEAD[::-1])
-    return size * (heads + 1) / heads + beside * (heads + 1)
+    beside: np.ndarray = np.where(some, *_PER_ROW[::-1]) * queries + np.where(
+        some, *_PER_HEAD[::-1]
+    )
+    size = size * (heads + 1) / heads + beside * (heads + 1)
+    return size
 
 
 def _spread(length: int, count: int) -> list[int]:
