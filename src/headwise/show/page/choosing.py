@@ -66,8 +66,8 @@ def _bytes(layer: LayerRecord) -> Float[np.ndarray, " step"]:
     beside: np.ndarray = np.where(some, *_PER_ROW[::-1]) * queries + np.where(
         some, *_PER_HEAD[::-1]
     )
-    size = size * (heads + 1) / heads + beside * (heads + 1)
-    return size
+    whole: np.ndarray = size * (heads + 1) / heads + beside * (heads + 1)
+    return whole
 
 
 def _spread(length: int, count: int) -> list[int]:
