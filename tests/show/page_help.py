@@ -78,4 +78,5 @@ def _parts(data: bytes) -> tuple[tuple[Any, ...], np.ndarray | None]:
     pool = np.frombuffer(body, np.uint8, side * side, at).reshape(side, side)
     assert len(body) == at + side * side
     apart = np.array(parts[4:]).reshape(-1, queries)
+    apart[2:] = (apart[2:] + apart[:2]) % 65536
     return ((queries, keys), *parts[:4], apart), None if complete else (pool / 255) ** 2 * top

@@ -204,4 +204,4 @@ def test_a_smaller_budget_keeps_fewer_cells() -> None:
 
 def test_a_long_text_may_take_more_and_never_too_much() -> None:
     assert budget_for(1024) == BUDGET
-    assert BUDGET < budget_for(2000) < budget_for(4000) <= budget_for(100_000) <= 14e6
+    assert BUDGET < budget_for(2000) < budget_for(4000) <= budget_for(100_000) <= 16e6

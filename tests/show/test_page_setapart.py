@@ -1,4 +1,4 @@
-"""The viewer's own arithmetic, run in a browser on the bytes of a page: mass set apart, hidden, renormalised, by words."""
+"""The viewer's arithmetic on the bytes of a page, run in a browser: set apart, hidden, renormalised, by words."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ RUN = """async ([codes, data, units, keysOf, ways, sunk]) => {
   const [c, s] = await Promise.all(codes.map((code) => import(`data:text/javascript;base64,${code}`)));
   const bytes = Uint8Array.from(atob(data), (x) => x.charCodeAt(0)), raw = c.readCells(bytes);
   const cells = units ? c.toWords(raw, units, units) : raw, found = s.setApart(cells, keysOf, ways, sunk);
-  const dense = Array.from({ length: cells.queries }, (_, q) => Array.from({ length: cells.keys }, (_, k) => found.cells.at(q, k)));
-  const plain = (x) => x && Array.from(x);
-  return { dense, rest: plain(found.cells.rest), others: plain(found.others), othersRest: plain(found.othersRest), sink: plain(found.sink),
-    apart: [plain(found.apart.first), plain(found.apart.separator)], short: plain(found.short), shortCount: found.shortCount };
+  const upTo = (length) => Array.from({ length }, (_, i) => i), plain = (x) => x && Array.from(x);
+  const dense = upTo(cells.queries).map((q) => upTo(cells.keys).map((k) => found.cells.at(q, k)));
+  const { others, othersRest, sink, apart, short, shortCount } = found;
+  return { dense, rest: plain(found.cells.rest), others: plain(others), othersRest: plain(othersRest),
+    sink: plain(sink), apart: [plain(apart.first), plain(apart.separator)], short: plain(short), shortCount };
 }"""
 
 
@@ -201,7 +202,10 @@ def test_damaged_bytes_are_refused_at_once(page: Page, record: hw.Record) -> Non
     cases += [whole[:4] + b"\x03\0\0\0" + whole[8:], whole[:28] + b"\xff" + whole[29:]]
     run = """async ([code, data]) => {
       const { readCells } = await import(`data:text/javascript;base64,${code}`);
-      try { readCells(Uint8Array.from(atob(data), (x) => x.charCodeAt(0))); return "read"; } catch (error) { return error.message; }
+      try {
+        readCells(Uint8Array.from(atob(data), (x) => x.charCodeAt(0)));
+        return "read";
+      } catch (error) { return error.message; }
     }"""
     assert page.evaluate(run, [code, base64.b64encode(whole).decode()]) == "read"
     for data in cases:

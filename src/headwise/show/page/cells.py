@@ -8,7 +8,8 @@ all high bytes, which deflates better. In order:
     their keys               [cells]    uint16, each as its distance from the one before it in its row
     their weights            [cells]    uint16, round(sqrt(w) * 2047): w to within .0005
     what rows hold besides   [queries]  uint16, like a weight; 65535: the row's weights are no numbers
-    of that, on each of SETS [set, queries] uint16, like a weight; only where not all cells are kept
+    of that, on each of SETS [set, queries] uint16, like a weight; by words as what they have more than by tokens
+                             (modulo 65536). Only where not all cells are kept
     pooled map of the rest   [side, side] uint8: mean weight of a cell not kept, round(sqrt(w / pool_top) * 255)
 
 The whole is deflated (zlib).
@@ -88,7 +89,8 @@ def packed(kept: Kept) -> bytes:
     steps[first] = kept.key[first]
     parts = [kept.count, steps, _roots(kept.weight), _roots(kept.rest)]
     if kept.apart is not None:
-        parts += [_roots(one) for one in kept.apart]
+        first, separator, *words = (_roots(one) for one in kept.apart)
+        parts += [first, separator, (words[0] - first) % 65536, (words[1] - separator) % 65536]
     body = head + b"".join(_planes(part) for part in parts)
     if pool is not None:
         share = np.sqrt(pool / top) if top > 0 else np.zeros_like(pool)

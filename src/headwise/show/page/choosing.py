@@ -13,10 +13,10 @@ __all__ = ["BUDGET", "LADDER", "budget_for", "least_for"]
 BUDGET = 10_000_000
 """Bytes of a page's cells, as they stand in the file."""
 
-_LARGEST, _FROM, _PER_TOKEN = 14_000_000, 1024, 1300
+_LARGEST, _FROM, _PER_TOKEN = 16_000_000, 1024, 2000
 """Bytes of the cells at most; from so many tokens on a page may take so many more for each."""
 
-LADDER = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+LADDER = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.07, 0.1)
 """What `least` can be."""
 
 _LAYERS, _BLOCKS, _ROWS = 8, 6, 8
@@ -25,8 +25,8 @@ _LAYERS, _BLOCKS, _ROWS = 8, 6, 8
 _PER_CELL = 1.6, 2.9
 """Bytes of a cell in the file where all of a row are kept, and where its key must be told too."""
 
-_PER_ROW, _PER_HEAD = 2.2, 3000
-"""Bytes of a row and of a head beside its cells, at most."""
+_PER_ROW, _PER_HEAD = (1.0, 5.5), (100, 3000)
+"""Bytes of a row and of a head beside its cells, at most: with all cells kept, and with the others told of."""
 
 
 def budget_for(tokens: int) -> float:
@@ -62,8 +62,12 @@ def _bytes(layer: LayerRecord) -> Float[np.ndarray, " step"]:
         rows += stop - start
     per_cell = np.array([_PER_CELL[0], *[_PER_CELL[1]] * (len(LADDER) - 1)])
     size: np.ndarray = per_cell * cells * queries / max(1, rows)
-    beside = _PER_ROW * queries + np.where(np.array(LADDER) > 0, _PER_HEAD, 100)
-    return size * (heads + 1) / heads + beside * (heads + 1)
+    some = np.array(LADDER) > 0
+    beside: np.ndarray = np.where(some, *_PER_ROW[::-1]) * queries + np.where(
+        some, *_PER_HEAD[::-1]
+    )
+    whole: np.ndarray = size * (heads + 1) / heads + beside * (heads + 1)
+    return whole
 
 
 def _spread(length: int, count: int) -> list[int]:

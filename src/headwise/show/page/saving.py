@@ -35,7 +35,7 @@ def save_page(
     """Write one HTML file that shows records: the map, lines and numbers of every head, one beside another.
 
     It holds all it needs and asks nothing of the network. Of long texts the strongest cells are kept and the others
-    pooled, so that the file stays near 10 MB, and below 15 MB however long they are; the page says which are.
+    pooled, so that the file stays near 10 MB, and below 17 MB however long they are; the page says which are.
 
     Args:
         records: from `look`; the first one is shown first.

@@ -85,8 +85,9 @@ export function readCells(bytes) {
   const start = startsOf(counts, count);
   keysOfSteps(steps, start, keys);
   const broken = rests.includes(NO_NUMBER) ? Uint8Array.from(rests, (root) => (root === NO_NUMBER ? 1 : 0)) : null;
-  const pair = () => ({ first: masses(wide(queries)), separator: masses(wide(queries)) });
-  const apartRest = complete ? null : pair(), wordRest = complete ? null : pair();
+  const planes = complete ? [] : Array.from({ length: 4 }, () => wide(queries)); // those by words as what they have more
+  const restOf = (first, separator) => (complete ? null : { first: masses(first), separator: masses(separator) });
+  const apartRest = restOf(...planes), wordRest = restOf(...planes.slice(2).map((more, at) => more.map((x, q) => x + planes[at][q])));
   const pool = Float32Array.from(bytes.subarray(at, at + side * side), (part) => (part / 255) ** 2 * poolTop);
   return new Cells(queries, keys, start, steps, weight, masses(rests), side, pool, complete, least, { apartRest, wordRest, broken });
 }

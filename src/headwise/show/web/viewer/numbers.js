@@ -140,7 +140,7 @@ function rowParts(app, state, asked, found, query, rows, columns) {
     const name = kind === "first" ? "first token" : plural(keys.length, "separator");
     lines.push(barLine(`${name}${way === "shown" ? "" : `, ${way === "hidden" ? "hidden" : "left out"}`}`, mass, { kind: "hw-apart" }));
   }
-  if (found.sink?.[query] > 0) lines.push(barLine("a learned sink takes", found.sink[query], { kind: "hw-apart", said: `${share(found.sink[query])} of the row` }));
+  if (found.sink?.[query] > 0) lines.push(barLine("a learned sink takes", found.sink[query], { kind: "hw-apart" }));
   lines.push(...othersLine(numbers.others));
   const scaled = found.short[query] ? [TOO_LITTLE] : apartWords(state).filter((words) => words.includes("scaled"));
   return [el("h3", {}, isolated(rows[query].label), " looks at"), barList(lines, "hw-row"), ...scaled.map((words) => el("p", { class: "hw-quiet" }, `${words}.`))];
