@@ -54,12 +54,15 @@ def test_the_cut_view_says_where_and_why(
 
 
 ROWS = """async () => {
-  const tokens = [["a", "a", 0.2, 0.1], ["a", "a", 0.0001, 0.0002], ["a", "b", 0.0001, 0.0002]].map(([b, a, x, y], position) => ({
+  const given = [["a", "a", 0.2, 0.1], ["a", "a", 0.0001, 0.0002], ["a", "b", 0.0001, 0.0002]];
+  const tokens = given.map(([b, a, x, y], position) => ({
     position, label: "x", divergence: 1, before: [[b, 0.5, 0.4]], after: [[a, 0.4, 0.5]], actual: ["c", x, y] }));
-  const element = document.createElement("div"), loss = { before: 1, after: 2, change: 1, change_error: null, count: 2 };
+  const element = document.createElement("div");
+  const loss = { before: 1, after: 2, change: 1, change_error: null, count: 2 };
   const { showEffects } = MODULE;
   showEffects(element, {}, { loss, tokens }, null, true);
-  return [...element.querySelectorAll(".hw-cut-most tbody tr")].map((row) => row.textContent.replace(/[\u2066-\u2069]/g, ""));
+  const rows = [...element.querySelectorAll(".hw-cut-most tbody tr")];
+  return rows.map((row) => row.textContent.replace(/[\u2066-\u2069]/g, ""));
 }"""
 
 
