@@ -72,10 +72,17 @@ def test_a_role_stands_with_its_evidence(model: hw.Model, profile: xr.Dataset) -
     kinds = [kind["name"] for kind in role["kinds"]]
     assert kinds[role["values"]["1.2"][0]] == "previous"
     assert kinds[role["values"]["0.0"][0]] == "no role"
-    assert list(index["evidence"]) == ["1.2"]
+    assert role["values"]["1.2"][1] == pytest.approx(Roles(evidence).main("1.2").score, abs=1e-3)
+    best = Roles(evidence).of("0.0")[0]
+    said = f"{best.probe.replace('_', ' ')} {best.score:.3f}, below its bar"
+    assert role["values"]["0.0"][2] == f"no role: best {said}"
+    (none,) = index["evidence"]["0.0"]
+    assert (none["title"], none["lines"][0]) == ("No role", f"best: {said}")
+    assert f"baseline {best.baseline:.3f} ({best.baseline_is})" in none["lines"]
+    assert [block["title"] for block in index["evidence"]["1.2"]] == ["Role: previous"]
     lines = " ".join(index["evidence"]["1.2"][0]["lines"])
     (told,) = [one for one in Roles(evidence).of("1.2") if one.probe == "previous"]
-    assert f"{told.score:.3f} mean attention" in lines
+    assert f"score {told.score:.3f}: mean attention" in lines
     assert f"baseline {told.baseline:.3f} ({told.baseline_is})" in lines
     assert f"{told.cases:,} cases in {told.texts:,} texts" in lines
 

@@ -145,14 +145,30 @@ def _title(table: xr.Dataset, kind: str) -> str:
 def _of_roles(roles: Roles) -> dict[str, Any]:
     grid = grid_of_roles(roles)
     names = [kind.does for kind in grid.kinds]
-    cells = {str(cell.id): [names.index(cell.kind.does), number(cell.mass)] for cell in grid.cells}
+    cells = {
+        str(cell.id): [names.index(cell.kind.does), *_told_role(roles, cell.id)]
+        for cell in grid.cells
+    }
     return {
         "name": "role",
         "title": "Role over a corpus",
-        "says": "the role that is most above its baseline; paler: less above it",
+        "says": "the role that is most above its baseline, with its score; paler: a lower score",
         "kinds": kinds_told(grid.kinds),
         "values": cells,
     }
+
+
+def _told_role(roles: Roles, head: HeadId) -> tuple[Any, ...]:
+    """The score of the role that a head is coloured by; of one without a role what it is best at, in words."""
+    main = roles.main(head)
+    if main is not None:
+        return (number(main.score),)
+    best = next(iter(roles.of(head)), None)
+    return (0.0,) if best is None else (0.0, f"no role: best {_below(best)}")
+
+
+def _below(role: Role) -> str:
+    return f"{_words(role.probe)} {role.score:.3f}, below its bar"
 
 
 def _claims(roles: Roles, record: Record) -> dict[str, list[dict[str, Any]]]:
@@ -165,6 +181,10 @@ def _claims(roles: Roles, record: Record) -> dict[str, list[dict[str, Any]]]:
         here = cases.get((role.head, role.probe))
         block = {"lines": [*_lines(role), _said_of(here)], "cases": here or []}
         found.setdefault(role.head, []).append({"title": f"Role: {_words(role.probe)}", **block})
+    for head in (head for head in roles.heads if head in own and head not in found):
+        for best in roles.of(head)[:1]:
+            lines = [f"best: {_below(best)}", *_lines(best)[1:]]
+            found[head] = [{"title": "No role", "lines": lines, "cases": []}]
     return {str(head): claims for head, claims in found.items()}
 
 
@@ -182,7 +202,7 @@ def _lines(role: Role) -> list[str]:
         interval = f", 95 % interval {role.low:.3f} to {role.high:.3f}"
     return [
         role.says or _words(role.probe),
-        f"{role.score:.3f} {kind}{interval}",
+        f"score {role.score:.3f}: {kind}{interval}",
         f"baseline {role.baseline:.3f} ({role.baseline_is})",
         f"{role.cases:,} cases in {role.texts:,} texts",
     ]

@@ -90,6 +90,7 @@ class Answers:
 
         def task(job: Job) -> dict[str, Any]:
             model = self._model(kept.name, job)
+            job.says("measuring")
             with ticking(model, job, passes=0), _turned_down(model, kept.factors):
                 return told(model, kept.scene.record, progress=job.tick)
 

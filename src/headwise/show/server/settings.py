@@ -48,7 +48,9 @@ def offered(names: Iterable[str], folder: Path | None) -> tuple[dict[str, str | 
     Raises:
         ModelError: a folder that is none, or in which no model is.
     """
-    found: dict[str, str | Path] = {name: name for name in names}
+    found: dict[str, str | Path] = {}
+    for name in names:
+        found[_short(name, found)] = name
     if folder is not None:
         held = dict(_held(folder))
         if not held:
@@ -61,6 +63,13 @@ def offered(names: Iterable[str], folder: Path | None) -> tuple[dict[str, str | 
     readable = [name for name, entry in CATALOGUE.items() if entry.reads == "input_ids"]
     first = [] if found else [DEFAULT]
     return {**found, **{name: name for name in [*first, *readable] if name not in found}}, folder
+
+
+def _short(name: str, taken: Mapping[str, object]) -> str:
+    """What a model is asked for by: of one on this machine the last part of its path."""
+    path = Path(name).expanduser()
+    short = path.name if path.exists() else name
+    return name if not short or short in taken or (short != name and short in CATALOGUE) else short
 
 
 def _held(folder: Path) -> Iterable[tuple[str, Path]]:

@@ -36,6 +36,7 @@ export function numberTint(colouring, value, colours) {
 export function toldOf(colouring, head) {
   const value = colouring?.values[head];
   if (value === null || value === undefined) return "";
+  if (colouring.kinds && value[2]) return value[2]; // said in words, where a number would say nothing
   if (colouring.kinds) return `${colouring.kinds[value[0]].name} ${share(value[1])}`;
   return `${colouring.title.toLowerCase()} ${numberText(colouring, value)}`;
 }

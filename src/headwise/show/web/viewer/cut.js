@@ -150,7 +150,7 @@ function step(cut, which) {
   if (pastOf(cut)[which]()) changed(cut);
 }
 
-/** The map with the plan in force, as a scene beside this one. */
+/** The text with the plan in force, compared with this one: A as it is, B without these heads. */
 async function lookWithout(cut, button) {
   const { app } = cut, scene = app.scene(), from = app.store.get().scene;
   button.disabled = true;
@@ -158,7 +158,7 @@ async function lookWithout(cut, button) {
     const body = { model: modelAsked(scene), text: scene.text, without: planOf(cut), ...(scene.target ? { target: scene.target } : {}) };
     const at = await lookedAt(app, body, () => {});
     const { head } = app.store.get();
-    app.store.set({ scene: at, withScene: from, withHead: head, tab: "map" });
+    app.store.set({ scene: from, head, withScene: at, withHead: head, tab: "compare" });
   } catch (error) {
     if (error.name !== "AbortError") cut.error.textContent = asLine(error);
   } finally {

@@ -53,14 +53,25 @@ function barCell(value, kind) {
 
 /** The tokens whose prediction changes most; a click pins one. */
 function changesTable(app, tokens) {
-  const most = [...tokens].sort((a, b) => b.divergence - a.divergence).slice(0, EFFECT_LINES).filter((one) => one.divergence > 0);
+  const most = [...tokens].filter(tellsChange).sort((a, b) => b.divergence - a.divergence).slice(0, EFFECT_LINES);
   if (!most.length) return el("p", { class: "hw-quiet" }, "No prediction changes.");
   return el("table", { class: "hw-cut-most" }, el("caption", {}, "Predictions that change most"),
     el("thead", {}, el("tr", {}, ["after", "goes on with", "likeliest", "KL, nats"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, most.map((one) => el("tr", {},
       el("th", { scope: "row", dir: "auto" }, tokenButton(app, one)),
-      el("td", { dir: "auto" }, one.actual ? [shownToken(one.actual[0]), " ", el("span", { class: "hw-quiet hw-number" }, `${share(one.actual[1])} → ${share(one.actual[2])}`)] : "–"),
+      el("td", { dir: "auto" }, actualParts(one)),
       el("td", { dir: "auto" }, likeliest(one)), el("td", {}, short(one.divergence))))));
+}
+
+/** Whether a row has a change to show: another token is likeliest, or the one that follows is not rare in both. */
+const tellsChange = (one) => one.divergence > 0 && (one.before[0][0] !== one.after[0][0] || !rareInBoth(one));
+const rareInBoth = ({ actual }) => actual !== null && share(actual[1]).startsWith("<") && share(actual[2]).startsWith("<");
+
+/** The token that the text goes on with, and its probability before and after. */
+function actualParts(one) {
+  if (!one.actual) return "–";
+  const [token, before, after] = one.actual;
+  return [shownToken(token), " ", el("span", { class: "hw-quiet hw-number" }, rareInBoth(one) ? "rare in both" : `${share(before)} → ${share(after)}`)];
 }
 
 function likeliest(one) {
@@ -68,8 +79,8 @@ function likeliest(one) {
   return before === after ? shownToken(before) : `${shownToken(before)} → ${shownToken(after)}`;
 }
 
-const tokenButton = (app, one) => el("button", { type: "button", class: "hw-link", title: `token ${one.position}: pin it`,
-  onclick: () => app.store.set({ query: one.position, key: null, pinned: true }) }, shownToken(one.label));
+const tokenButton = (app, one) => el("button", { type: "button", class: "hw-link", title: "Pin this token",
+  onclick: () => app.store.set({ query: one.position, key: null, pinned: true }) }, el("span", { class: "hw-quiet" }, `token ${one.position},`), " ", shownToken(one.label));
 
 /** Of a model that predicts no next token: how far its outputs move. */
 function movedParts(app, { moved, tokens }) {

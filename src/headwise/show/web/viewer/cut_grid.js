@@ -57,13 +57,14 @@ function streamPart(app, scene, stream, cells, layers) {
   const lines = rows.map((row) => {
     const ids = row.heads.map((h) => `${row.id}.${h}`), there = new Set(row.heads);
     layers.set(row.id, ids);
-    const line = el("div", { class: "hw-cut-row" }, el("button", { type: "button", "data-layer": row.id, "aria-label": `Layer ${row.id}: all heads off, or on again` }, `${row.number}`));
-    for (let h = 0; h < columns; h++) line.append(there.has(h) ? cellButton(`${row.id}.${h}`, colouring, colours, cells) : el("i"));
+    const layer = el("button", { type: "button", "data-layer": row.id, "aria-label": `Layer ${row.id}: all heads off, or on again` }, `${row.number}`);
+    const line = el("div", { class: "hw-cut-row", role: "row" }, el("span", { role: "rowheader" }, layer));
+    for (let h = 0; h < columns; h++) line.append(el("span", { role: "gridcell" }, there.has(h) ? cellButton(`${row.id}.${h}`, colouring, colours, cells) : null));
     return line;
   });
   const title = scene.streams.length > 1 ? stream.title || stream.name : "";
-  return el("div", { class: "hw-cut-stream", role: "group", "aria-label": `${title} heads, pressed ones are off`.trim() },
-    title ? el("h3", {}, title) : null, lines);
+  return el("div", { class: "hw-cut-stream" }, title ? el("h3", {}, title) : null,
+    el("div", { role: "grid", "aria-label": `${title} heads, pressed ones are off`.trim() }, lines));
 }
 
 function cellButton(id, colouring, colours, cells) {

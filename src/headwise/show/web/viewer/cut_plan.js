@@ -11,18 +11,27 @@ export function planPart(app, change, plan) {
   const read = el("button", { type: "button", onclick: () => pick.click() }, "Open a plan");
   const line = el("code"), copy = el("button", { type: "button", onclick: () => copyLine(line.textContent, copy) }, "Copy");
   const command = el("p", { class: "hw-cut-command" }, el("span", { class: "hw-quiet" }, "Then cut them for good: "), line, " ", copy);
-  const said = el("p", { class: "hw-quiet", role: "status" });
+  const said = el("p", { class: "hw-quiet", role: "status" }), why = el("span", { class: "hw-quiet" });
   pick.addEventListener("change", async () => {
     said.textContent = await openPlan(app.scene(), pick.files[0], change);
     pick.value = "";
   });
-  const element = el("div", { class: "hw-cut-plan" }, el("div", {}, save, " ", read, pick), command, said);
+  const element = el("div", { class: "hw-cut-plan" }, el("div", {}, save, " ", read, pick, " ", why), command, said);
   return { element, update: () => {
     const model = app.scene().model, off = Object.values(plan()).some((factor) => factor === 0);
     save.disabled = !off;
+    why.textContent = whyNoPlan(plan());
     command.hidden = !off;
     line.textContent = pruneLine(app.scene().source ?? model, planFile(model));
   } };
+}
+
+/** Why there is no plan to save; "" where there is one. */
+function whyNoPlan(heads) {
+  const factors = Object.values(heads);
+  if (factors.includes(0)) return "";
+  return factors.length ? "No head is off: a plan cuts heads, and one that is only halved cannot be cut. Turn it off to save it."
+    : "Turn heads off, and they can be saved as a plan.";
 }
 
 function savePlan(scene, heads) {

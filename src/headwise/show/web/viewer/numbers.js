@@ -94,7 +94,7 @@ function standings(scene, state, numbers) {
     const value = colouring.values?.[state.head];
     if (value === undefined || value === null) return [];
     const kind = colouring.name === state.colour ? "hw-ranked hw-chosen" : "hw-ranked", given = { kind, title: colouring.says || null };
-    if (Array.isArray(value)) return [barLine(colouring.title, value[1], { ...given, more: colouring.kinds[value[0]]?.name ?? "–" })];
+    if (Array.isArray(value)) return [barLine(colouring.title, value[1], { ...given, ...(value[2] ? { said: "–" } : {}), more: colouring.kinds[value[0]]?.name ?? "–" })];
     const { low, high, unit } = colouring, ranks = ranksOf(colouring), of = low >= 0 && high <= 1 && !unit ? share(value) : short(value);
     const part = Math.abs(value) / (Math.max(Math.abs(low), Math.abs(high)) || 1);
     return [barLine(`${colouring.title}${unit ? ` (${unit})` : ""}`, value, { ...given, part, said: of, more: placeWords(ranks, state.head) })];
