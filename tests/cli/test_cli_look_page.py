@@ -50,6 +50,9 @@ def test_flow_and_neurons_are_told_of_every_scene(cli: Cli, folder: Path, tmp_pa
     assert answer.code == 0, answer.err
     index, chunks = read(path)
     assert [scene["told"] for scene in index["scenes"]] == [["reach", "flow", "fires"]] * 3
+    first = index["scenes"][0]
+    off = [head for head in first["heads"] if head.startswith("0.")]
+    assert [scene["off"] for scene in index["scenes"]] == [[], off, []]
     flows = [json.loads(chunks[f"{i}/flow"])["flows"][0]["moved"] for i in range(3)]
     assert len(set(map(str, flows))) == 3, (
         "of the heads at zero, and of the other text, as they are"

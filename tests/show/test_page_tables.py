@@ -58,7 +58,7 @@ def test_a_profile_s_numbers_colour_the_grid(model: hw.Model, profile: xr.Datase
     assert not any(name.endswith(("_low", "_high", "_count", "_error")) for name in by_name)
     assert by_name["profile.result_share"]["diverging"] is bool((profile["result_share"] < 0).any())
     (block,) = index["evidence"]["1.3"]
-    assert block["title"] == "Profile over 8 texts; in brackets 95 % intervals"
+    assert block["title"] == "Profile over 8 texts; beside it 95 % intervals"
     x, low, high = (float(profile[f"entropy{end}"][1, 3]) for end in ("", "_low", "_high"))
     assert f"entropy {x:.3g} nats ({low:.3g} to {high:.3g})" in block["lines"]
 
@@ -100,7 +100,7 @@ def test_an_importance_stands_with_its_standard_error(
     assert colouring["low"] == -colouring["high"]
     assert colouring["high"] == pytest.approx(float(np.abs(found["importance"]).max()), rel=1e-3)
     (line,) = index["evidence"]["1.1"][0]["lines"]
-    assert line.endswith(f"± {float(found['standard_error'][1, 1]):.2g} (standard error)")
+    assert line.endswith(f"± {float(found['standard_error'][1, 1]):.2g})")
 
 
 def test_a_table_colours_the_scenes_of_its_model_alone(

@@ -88,10 +88,12 @@ def _logits(model: Model, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
 def test_a_look_without_heads_is_look_under_ablate(asked: Asked, model: Model) -> None:
     found = asked.result("look", model="small", text=TEXT, without={"0.1": 0, "0.2": 0.5})
     assert found["index"]["note"] == "without 0.1; with 0.2 at 0.5"
+    assert found["index"]["off"] == ["0.1"]
     with hw.ablate(model, {"0.1": 0.0, "0.2": 0.5}):
         record = hw.look(model, TEXT)
     chunk = asked.http.get(f"/api/chunk/{found['scene']}/1.0").content
     assert chunk == answers.Scene(record).chunk("1.0")
+    assert found["index"]["opens"] == answers.Scene(record).opens
     assert chunk != answers.Scene(hw.look(model, TEXT)).chunk("1.0")
 
 

@@ -12,7 +12,7 @@ from headwise.show.palette import Kind, hex_of
 
 __all__ = ["kinds_told", "number", "numbers", "of_record"]
 
-_DARK = {"first": "#55543a", "separator": "#5c564a", "no role": "#3a3a3a", "coreference": "#b9a9a2"}
+_DARK = {"first": "#4a5568", "separator": "#5c564a", "no role": "#3a3a3a", "coreference": "#b9a9a2"}
 """Colours on a dark page, of the kinds whose own would glare or be lost on it."""
 
 _MASSES = {

@@ -88,6 +88,7 @@ def told_table(
         of = f"{kind}.{name}" if not importance else name
         says = str(about.get("long_name", name))
         one = numbers(of, title, says, "" if unit == "1" else unit, values, share=share)
+        one |= {"group": kind, "short": _words(name)}
         if one["values"]:
             colourings.append(one)
     return colourings, _measured(table, columns, kind)
@@ -115,19 +116,24 @@ def _within_1(values: np.ndarray) -> bool:
 def _measured(table: xr.Dataset, columns: list[str], kind: str) -> dict[str, list[dict[str, Any]]]:
     """One block of lines for each head: every number with its interval or standard error."""
     lines: dict[str, list[str]] = {}
+    sure: dict[str, dict[str, str]] = {}
     for name in columns:
         low, high = (_beside(table, f"{name}{end}") for end in ("_low", "_high"))
         error = _beside(table, "standard_error") if kind == "importance" else {}
         unit = str(table[name].attrs.get("units", "1"))
         for head, x in _values(table, table[name].values):
             line = f"{_words(name)} {x:.3g}" + ("" if unit == "1" else f" {unit}")
-            if head in low and head in high:
-                line += f" ({low[head]:.3g} to {high[head]:.3g})"
+            beside = f"{low[head]:.3g} to {high[head]:.3g}" if head in low and head in high else ""
             if head in error:
-                line += f" ± {error[head]:.2g} (standard error)"
-            lines.setdefault(head, []).append(line)
-    title = _title(table, kind)
-    return {head: [{"title": title, "lines": held, "cases": []}] for head, held in lines.items()}
+                beside += f"{', ' if beside else ''}± {error[head]:.2g}"
+            of = name if kind == "importance" else f"{kind}.{name}"
+            if beside:
+                sure.setdefault(head, {})[of] = beside
+            lines.setdefault(head, []).append(f"{line} ({beside})" if beside else line)
+    told = {"title": _title(table, kind), "cases": [], "group": kind}
+    return {
+        head: [{**told, "lines": held, "sure": sure.get(head, {})}] for head, held in lines.items()
+    }
 
 
 def _beside(table: xr.Dataset, name: str) -> dict[str, float]:
@@ -138,8 +144,9 @@ def _title(table: xr.Dataset, kind: str) -> str:
     texts = table.attrs.get("texts")
     over = "" if texts is None else f" over {int(texts):,} text{'' if int(texts) == 1 else 's'}"
     if kind == "importance":
-        return f"Importance by {table.attrs.get('method', 'an unknown method')}{over}"
-    return f"Profile{over}; in brackets 95 % intervals"
+        by = table.attrs.get("method", "an unknown method")
+        return f"Importance by {by}{over}; beside it standard errors"
+    return f"Profile{over}; beside it 95 % intervals"
 
 
 def _of_roles(roles: Roles) -> dict[str, Any]:
@@ -151,6 +158,7 @@ def _of_roles(roles: Roles) -> dict[str, Any]:
     }
     return {
         "name": "role",
+        "group": "roles",
         "title": "Role over a corpus",
         "says": "the role that is most above its baseline, with its score; paler: a lower score",
         "kinds": kinds_told(grid.kinds),
@@ -180,11 +188,12 @@ def _claims(roles: Roles, record: Record) -> dict[str, list[dict[str, Any]]]:
     for role in claimed:
         here = cases.get((role.head, role.probe))
         block = {"lines": [*_lines(role), _said_of(here)], "cases": here or []}
-        found.setdefault(role.head, []).append({"title": f"Role: {_words(role.probe)}", **block})
+        title = f"Role: {_words(role.probe)}"
+        found.setdefault(role.head, []).append({"title": title, "group": "roles", **block})
     for head in (head for head in roles.heads if head in own and head not in found):
         for best in roles.of(head)[:1]:
             lines = [f"best: {_below(best)}", *_lines(best)[1:]]
-            found[head] = [{"title": "No role", "lines": lines, "cases": []}]
+            found[head] = [{"title": "No role", "group": "roles", "lines": lines, "cases": []}]
     return {str(head): claims for head, claims in found.items()}
 
 

@@ -21,7 +21,7 @@ export function barPanel(app, { theme, help, start }) {
     pickOne(app, "first", "First token", () => WAYS),
     pickOne(app, "separators", "Separators", (scene) => (scene.sides.some((side) => side.separators.length) ? WAYS : [])),
   ];
-  const colour = pickOne(app, "colour", "Colour heads by", (scene) => (scene.colourings ?? []).map((one) => [one.name, one.title]));
+  const colour = pickOne(app, "colour", "Colour by", (scene) => (scene.colourings ?? []).map((one) => [one.name, one.title]));
   colour.element.classList.add("hw-colour-by"); // stands at the grid
   const ends = el("div", { class: "hw-controls-end" }, themePick(theme), app.address ? linkButton(app, start) : null,
     el("button", { type: "button", class: "hw-help-open", "aria-label": "Help: what is shown, and all keys", onclick: help }, "?"));

@@ -17,9 +17,10 @@ export function legendOf(app, colouring) {
 
 /** Where most heads are of one kind a grid tells little: numbers that tell them apart are offered. */
 function othersOffered(app, colouring) {
-  const counts = colouring.kinds ? kindCounts(colouring).map(([, , count]) => count) : [], all = counts.reduce((a, b) => a + b, 0);
+  if (!colouring.kinds) return [];
+  const counts = kindCounts(colouring).map(([, , count]) => count), all = counts.reduce((a, b) => a + b, 0);
   const others = (app.scene().colourings ?? []).filter((one) => !one.kinds && OFFERED.includes(one.name));
-  if (!others.length || Math.max(0, ...counts) < all * MOSTLY) return [];
+  if (!others.length || Math.max(0, ...counts) <= all * MOSTLY) return [];
   const button = (one) => el("button", { type: "button", class: "hw-offered", "data-colour": one.name, onclick: () => app.store.set({ colour: one.name, kind: "" }) },
     one.title.toLowerCase());
   return [". Most heads are of one kind: colour them by ", ...others.flatMap((one, i) => [i ? (i === others.length - 1 ? " or " : ", ") : "", button(one)]), "."];

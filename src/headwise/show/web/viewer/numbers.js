@@ -1,11 +1,11 @@
 // The numbers of the head chosen: what it does, where it stands among all heads, its links, one token's row and column.
 
-import { el, isolated, plural, share, short } from "./dom.js";
-import { evidenceOf } from "./evidence.js";
+import { el, isolated, plural, share } from "./dom.js";
+import { corpusParts } from "./corpus.js";
 import { apartWords, headWords } from "./facts.js";
 import { farLinks, isPlain, linksSaid } from "./far_links.js";
 import { NO_NUMBERS, TOO_LITTLE } from "./map_says.js";
-import { placeWords, ranksOf } from "./ranks.js";
+import { barLine, barList, rankedLines } from "./number_lines.js";
 import { columnNumbers, rowNumbers, seenOf, unitOf } from "./rows.js";
 import { headOfScope } from "./units.js";
 
@@ -24,7 +24,7 @@ export function numbersPanel(app) {
     const scene = app.scene();
     if (NUMBERS_HEAD.some((name) => changed.has(name))) {
       head.replaceChildren(...headParts(app, scene, state));
-      proof.replaceChildren(...(state.head.startsWith("mean/") ? [] : [el("h3", {}, "Evidence"), ...evidenceOf(scene, state.head, howWith(app.index.live))]));
+      proof.replaceChildren(...corpusParts(proof, scene, state, howWith(app.index.live)));
     }
     if (NUMBERS_LINKS.some((name) => changed.has(name))) showLinks(scene, state);
     if (!NUMBERS_TOKEN.some((name) => changed.has(name))) return;
@@ -55,27 +55,21 @@ function howWith(live) {
   return live.look ? "A file made with headwise look --html --with roles.nc has them." : "Give tables=[roles] to show() to have them.";
 }
 
-/** A name, a bar, a number, and a word on it. */
-function barLine(name, value, { part = value, said = share(value), more = null, title = null, onclick = null, kind = "" } = {}) {
-  const bar = el("span", { class: "hw-part", "aria-hidden": "true" });
-  bar.style.setProperty("--part", `${Math.min(100, Math.max(0, 100 * part))}%`);
-  const parts = [el("span", { class: "hw-part-name", title }, name), bar, el("span", { class: "hw-part-said" }, said),
-    more === null ? null : el("span", { class: "hw-part-more" }, more)].filter(Boolean);
-  return el("li", {}, onclick ? el("button", { type: "button", class: kind, onclick }, parts) : el("span", { class: kind }, parts));
-}
-const barList = (lines, name = "") => el("ul", { class: `hw-bars ${name}` }, lines);
-
 function headParts(app, scene, state) {
   const numbers = scene.heads[state.head], words = headWords(app, state.head, scene);
   const title = el("h2", {}, words[0].toUpperCase() + words.slice(1));
   if (numbers === undefined) return [title];
   return [title, ...groupLine(app, scene, state.head),
-    el("p", {}, el("b", {}, numbers.does), ` ${share(numbers.mass)}`, el("span", { class: "hw-quiet" }, ` ${doesMeaning(numbers.does)}`)),
-    ...standings(scene, state, numbers)];
+    el("p", {}, ...doesWords(numbers.does, share(numbers.mass))), ...standings(scene, state, numbers)];
 }
 
-const doesMeaning = (does) =>
-  ({ spread: "of the entropy its rows could have", other: "of its attention, to none of these" })[does] ?? "of its attention, on average";
+/** What it does most, as a sentence. */
+function doesWords(does, mass) {
+  const name = el("b", {}, does), quiet = (text) => el("span", { class: "hw-quiet" }, text);
+  if (does === "spread") return [name, ` ${mass}`, quiet(" of the entropy that its rows could have: it looks at many tokens alike")];
+  if (does === "other") return [name, ` ${mass}`, quiet(" of its attention follows none of the rules below")];
+  return [name, ` ${mass}`, quiet(" of its attention, on average")];
+}
 
 /** The heads that read the same keys and values. */
 function groupLine(app, scene, id) {
@@ -86,21 +80,11 @@ function groupLine(app, scene, id) {
   return [el("p", { class: "hw-quiet" }, `KV group ${group}, shared with `, ...others.flatMap((other, i) => [i ? ", " : "", name(other)]))];
 }
 
-/** Its mass under each rule, and every number that heads can be coloured by, with its place among all heads. */
+/** Its mass under each rule, and every number of this text that heads can be coloured by, with its place among all heads. */
 function standings(scene, state, numbers) {
-  const colourings = (scene.colourings ?? []).filter((one) => one.name !== "does"), named = new Set(colourings.map(({ name }) => name));
+  const ranked = rankedLines(scene, state, undefined), named = new Set((scene.colourings ?? []).map(({ name }) => name));
   const bare = Object.entries(numbers.masses).filter(([rule]) => !named.has(rule)).map(([rule, mass]) => barLine(rule, mass));
-  const ranked = colourings.flatMap((colouring) => {
-    const value = colouring.values?.[state.head];
-    if (value === undefined || value === null) return [];
-    const kind = colouring.name === state.colour ? "hw-ranked hw-chosen" : "hw-ranked", given = { kind, title: colouring.says || null };
-    if (Array.isArray(value)) return [barLine(colouring.title, value[1], { ...given, ...(value[2] ? { said: "–" } : {}), more: colouring.kinds[value[0]]?.name ?? "–" })];
-    const { low, high, unit } = colouring, ranks = ranksOf(colouring), of = low >= 0 && high <= 1 && !unit ? share(value) : short(value);
-    const part = Math.abs(value) / (Math.max(Math.abs(low), Math.abs(high)) || 1);
-    return [barLine(`${colouring.title}${unit ? ` (${unit})` : ""}`, value, { ...given, part, said: of, more: placeWords(ranks, state.head) })];
-  });
-  const count = Object.keys(scene.heads).length;
-  const title = el("h3", {}, `Among ${plural(count, "head")}`, el("span", { class: "hw-quiet" }, ", highest first"));
+  const title = el("h3", {}, `Among ${plural(Object.keys(scene.heads).length, "head")}, on this text`, el("span", { class: "hw-quiet" }, ", highest first"));
   return [barList(bare), ...(ranked.length ? [title, barList(ranked)] : [])];
 }
 
