@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import zlib
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

@@ -134,7 +134,7 @@ export async function lookedAt(app, body, tell) {
   const { scene, index } = await app.source.ask("look", body, tell);
   app.scenes[scene] = index;
   const { head } = app.store.get();
-  app.store.set({ scene, head: hasHead(index, head) ? head : Object.keys(index.heads)[0], query: null, key: null, pinned: false, zoom: null });
+  app.store.set({ scene, head: hasHead(index, head) ? head : index.opens ?? Object.keys(index.heads)[0] ?? "", query: null, key: null, pinned: false, zoom: null });
   app.refresh?.();
   app.say?.(`Looked at ${index.title || index.model}`);
   return scene;
