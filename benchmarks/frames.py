@@ -191,7 +191,7 @@ def main() -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         for path in options.pages or [made(Path(folder) / "page.html")]:
-            rows.append(measured(browser, path, options.moves, "", heads))
+            rows.append(measured(browser, path, options.moves, "head=0.0", heads))
             zoom = "zoom=0,60,0,60"
             rows.append(measured(browser, path, options.moves, zoom, view))
         browser.close()
