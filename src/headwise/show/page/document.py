@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headwise.files import replacing
-from headwise.show.page.bundle import script, style
+from headwise.show.page.frame import closing, data_element, opening
 from headwise.show.page.index import index_of
 from headwise.show.page.scene import Scene
 
@@ -33,13 +32,8 @@ def document(
     """
     total, done = sum(len(scene.keys) for scene in scenes), 0
     index = index_of(scenes, start)
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    yield '<meta name="generator" content="headwise">\n<link rel="icon" href="data:,">\n'
-    yield f"<title>{html.escape(_title(scenes))}</title>\n<style>\n{style()}</style>\n</head>\n"
-    yield f'<body>\n<main id="viewer"><p>{_WAITING}</p></main>\n'
-    yield "<noscript><p>This page draws with a script; it asks nothing of the network.</p></noscript>\n"
-    yield f'<script type="application/json" id="index">{_safe(index)}</script>\n'
+    yield opening(_title(scenes), f"<p>{_WAITING}</p>")
+    yield data_element("index", index)
     for number, scene in enumerate(scenes):
         for key in scene.keys:
             name = html.escape(f"{number}/{key}", quote=True)
@@ -48,7 +42,7 @@ def document(
             done += 1
             if progress is not None:
                 progress(done, total)
-    yield f'<script type="module">\n{script("file.js")}</script>\n</body>\n</html>\n'
+    yield closing("file.js")
 
 
 def save_document(
@@ -73,8 +67,3 @@ def _title(scenes: Sequence[Scene]) -> str:
     first = scenes[0].record
     text = " ".join(first.text.split())
     return f"{text[:60]}{'…' if len(text) > 60 else ''} – {first.model} – headwise"
-
-
-def _safe(data: Any) -> str:
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c")  # nothing in it ends the script

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,32 +13,10 @@ from torch import Tensor
 
 from headwise.core.reach import Reach
 from headwise.files import replacing
-from headwise.show.page.bundle import script, style
+from headwise.show.page.frame import closing, data_element, opening
 from headwise.show.reach_words import ReachWords
 
 __all__ = ["reach_data", "reach_page", "runs_of", "save_page"]
-
-_FRAME = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="headwise">
-<link rel="icon" href="data:,">
-<title>{title}</title>
-<style>
-body {{ margin: 0; }}
-{style}</style>
-</head>
-<body>
-<main id="viewer"></main>
-<noscript><p>This page draws with a script; it asks nothing of the network.</p></noscript>
-<script type="application/json" id="data">{data}</script>
-<script type="module">
-{script}</script>
-</body>
-</html>
-"""
 
 
 def reach_page(reach: Reach, words: ReachWords) -> str:
@@ -49,12 +26,10 @@ def reach_page(reach: Reach, words: ReachWords) -> str:
         reach: of one text; of a batch the first is shown.
         words: the masks it was made of.
     """
-    text = json.dumps(reach_data(reach, words), ensure_ascii=False, separators=(",", ":"))
-    return _FRAME.format(
-        title=html.escape(f"{words.title} – reach"),
-        style=style(),
-        data=text.replace("<", "\\u003c"),  # nothing in it ends the script
-        script=script("mask.js"),
+    return (
+        opening(f"{words.title} – reach", more="body { margin: 0; }\n")
+        + data_element("data", reach_data(reach, words))
+        + closing("mask.js")
     )
 
 

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from headwise.names import HeadwiseError
-from headwise.show.page.bundle import script, style
+from headwise.show.page.frame import closing, opening
 from headwise.show.page.index import index_of
 from headwise.show.server.access import Access
 from headwise.show.server.answers import Answers, Task
@@ -40,25 +40,6 @@ _POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; style-src-attr 'unsafe-inline'; "
     "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="headwise">
-<link rel="icon" href="data:,">
-<title>headwise</title>
-<style nonce="{nonce}">
-{style}</style>
-</head>
-<body>
-<main id="viewer" class="headwise"></main>
-<noscript><p>This page draws with a script.</p></noscript>
-<script type="module" nonce="{nonce}">
-{script}</script>
-</body>
-</html>
-"""
 _CELLS = 3
 """So many chunks are made at once."""
 
@@ -95,7 +76,7 @@ class Served:
     async def page(self, request: Request) -> Response:
         """The page; nothing of it comes from elsewhere."""
         nonce = secrets.token_urlsafe(16)
-        page = _PAGE.format(nonce=nonce, style=style(), script=script("served.js"))
+        page = opening("headwise", nonce=nonce) + closing("served.js", nonce)
         return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY.format(nonce=nonce)})
 
     async def index(self, request: Request) -> Response:
