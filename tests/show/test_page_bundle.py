@@ -11,10 +11,10 @@ import pytest
 from headwise.show.page.bundle import script, style
 
 WEB = Path(str(files("headwise.show"))) / "web" / "viewer"
-MODULES = sorted(WEB.glob("*.js"))
+MODULES = sorted(WEB.rglob("*.js"))
 ENTRIES = [
     path.name
-    for path in MODULES
+    for path in sorted(WEB.glob("*.js"))
     if not re.search(r"^export (?!default)", path.read_text("utf-8"), re.M)
 ]
 
@@ -35,7 +35,7 @@ def test_every_import_is_one_the_bundle_understands() -> None:
         text = path.read_text("utf-8")
         plain = re.findall(r"^import .*$", text, re.M)
         assert len(plain) == len(
-            re.findall(r'^import \{[^}]*\} from "\./[\w-]+\.js";$', text, re.M)
+            re.findall(r'^import \{[^}]*\} from "\.\.?/[\w/-]+\.js";$', text, re.M)
         ), path.name
 
 
@@ -46,7 +46,7 @@ def test_the_viewer_asks_nothing_of_another_host() -> None:
         assert all(one.startswith("http://www.w3.org/") for one in found), found
 
 
-@pytest.mark.parametrize("path", [*MODULES, *sorted(WEB.glob("*.css"))], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", [*MODULES, *sorted(WEB.rglob("*.css"))], ids=lambda p: p.name)
 def test_files_stay_short(path: Path) -> None:
     lines = len(path.read_text("utf-8").splitlines())
     assert lines <= 350, f"{lines} lines: two things may live in one file"

@@ -6,15 +6,17 @@ in a function of its own that gives what it exports, without the comments and in
 
 from __future__ import annotations
 
+import posixpath
 import re
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from headwise.names import ConfigError
 
 __all__ = ["script", "state_names", "style"]
 
-_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w-]+)\.js";$', re.MULTILINE)
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "(\.\.?/[\w/-]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(
     r"^export ((?:async )?function\*?|const|let|class) ([\w$]+)(?=\W)", re.MULTILINE
 )
@@ -39,8 +41,8 @@ def script(entry: str) -> str:
 
 @cache
 def state_names() -> list[str]:
-    """The names of what a view starts with, as `state.js` has them."""
-    start = re.search(r"^export const START = \{\n(.*?)^\};", _read("state.js"), re.M | re.S)
+    """The names of what a view starts with, as `data/state.js` has them."""
+    start = re.search(r"^export const START = \{\n(.*?)^\};", _read("data/state.js"), re.M | re.S)
     assert start is not None
     return re.findall(r"^  (\w+):", start[1], re.M)
 
@@ -48,9 +50,14 @@ def state_names() -> list[str]:
 @cache
 def style() -> str:
     """The viewer's stylesheets, `base.css` first."""
-    web = files("headwise.show") / "web" / "viewer"
-    names = sorted(part.name for part in web.iterdir() if part.name.endswith(".css"))
-    return "\n".join(_read(name) for name in sorted(names, key=lambda n: n != "base.css"))
+    rooms = [room.name for room in _viewer().iterdir() if room.is_dir()]
+    sheets = [
+        (part.name != "base.css", part.name, room)
+        for room in rooms
+        for part in (_viewer() / room).iterdir()
+        if part.name.endswith(".css")
+    ]
+    return "\n".join(_read(f"{room}/{name}") for _, name, room in sorted(sheets))
 
 
 def _add(name: str, done: dict[str, str], above: tuple[str, ...]) -> None:
@@ -59,10 +66,17 @@ def _add(name: str, done: dict[str, str], above: tuple[str, ...]) -> None:
         raise ConfigError(f"the modules {' > '.join((*above, name))} import each other")
     if name in done:
         return
-    text = _SPARED.sub("", _read(f"{name}.js"))
+    text, room = _SPARED.sub("", _read(f"{name}.js")), posixpath.dirname(name)
     for _, needed in _IMPORT.findall(text):
-        _add(needed, done, (*above, name))
-    done[name] = _IMPORT.sub(lambda found: f"const {found[1]} = {_name(found[2])};", text)
+        _add(_from(room, needed), done, (*above, name))
+    done[name] = _IMPORT.sub(
+        lambda found: f"const {found[1]} = {_name(_from(room, found[2]))};", text
+    )
+
+
+def _from(room: str, needed: str) -> str:
+    """What a module in a room calls another, as it is called from the viewer's folder."""
+    return posixpath.normpath(posixpath.join(room, needed))
 
 
 def _wrapped(name: str, text: str) -> str:
@@ -73,8 +87,12 @@ def _wrapped(name: str, text: str) -> str:
 
 
 def _name(module: str) -> str:
-    return "$" + module.replace("-", "_")
+    return "$" + re.sub(r"\W", "_", module)
+
+
+def _viewer() -> Traversable:
+    return files("headwise.show") / "web" / "viewer"
 
 
 def _read(name: str) -> str:
-    return (files("headwise.show") / "web" / "viewer" / name).read_text(encoding="utf-8")
+    return _viewer().joinpath(*name.split("/")).read_text(encoding="utf-8")

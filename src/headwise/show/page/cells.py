@@ -1,7 +1,7 @@
 """The pattern of one head as bytes: the cells that are kept, row by row, and the mean of the others by region.
 
-`web/viewer/cells.js` reads them. Numbers of four bytes are little-endian; those of two stand as all low bytes, then
-all high bytes, which deflates better. In order:
+`web/viewer/data/cells.js` reads them. Numbers of four bytes are little-endian; those of two stand as all low bytes,
+then all high bytes, which deflates better. In order:
 
     queries, keys, cells, side, complete (uint32), pool_top, least (float32)
     cells of each row        [queries]  uint16

@@ -1,6 +1,6 @@
 """The chunk "fires" of a scene: what each block adds at each token, and the neurons that fire there most.
 
-`web/viewer/neurons.js` reads it:
+`web/viewer/neurons/neurons.js` reads it:
 
     says      how the numbers are meant
     streams   of each stream: {name, title, side (the number of its text), layers (ids), normed (a norm follows each

@@ -1,6 +1,6 @@
 """The chunks "reach" and "flow" of a scene: what its masks allow, and what flows.
 
-`web/viewer/reach_data.js` and `flow.js` read them. "reach" is what `headwise mask --html` shows too (`reach.py`):
+`web/viewer/masks/` (`reach_data.js`, `flow.js`) reads them. "reach" is what `headwise mask --page` shows too:
 
     layers, length, start   how many layers (blocks), positions, and the first one that comes out of no cache
     own, across, encoder    stacks: {first: rows, masks: [rows, ...], turns: [number of the mask of each layer]}

@@ -1,9 +1,9 @@
 // The page of `headwise mask --html`: one reach, read from the document.
 
-import { el } from "./dom.js";
-import { coloursOf } from "./paint.js";
-import { readReach } from "./reach_data.js";
-import { reachView } from "./reach_view.js";
+import { el } from "./draw/dom.js";
+import { coloursOf } from "./draw/paint.js";
+import { readReach } from "./masks/reach_data.js";
+import { reachView } from "./masks/reach_view.js";
 
 const maskRoot = document.getElementById("viewer"), maskData = JSON.parse(document.getElementById("data").textContent);
 const maskReach = readReach(maskData);

@@ -1,8 +1,8 @@
 // The viewer in a notebook: its data is in the widget's model or with the kernel, its state in the model too.
 
-import { el } from "./dom.js";
-import { view } from "./main.js";
-import { START } from "./state.js";
+import { el } from "./draw/dom.js";
+import { view } from "./shell/main.js";
+import { START } from "./data/state.js";
 
 const KERNEL_WAIT = 30000; // milliseconds to wait for a kernel
 const TOLD_AFTER = 150; // and to gather what changes before the kernel is told
