@@ -67,7 +67,7 @@ def run(page: Page, scene: Scene, head: str, unit: str, ways: dict[str, str]) ->
     return {name: None if x is None else np.array(x, dtype=float) for name, x in found.items()}
 
 
-MODULES = ("cells.js", "setapart.js")
+MODULES = ("data/cells.js", "data/setapart.js")
 
 
 def sets_of(layer: Any, unit: str) -> np.ndarray:
@@ -194,7 +194,7 @@ def test_rows_that_are_no_numbers_stay_none(page: Page, record: hw.Record, unit:
 
 
 def test_damaged_bytes_are_refused_at_once(page: Page, record: hw.Record) -> None:
-    code = base64.b64encode(script("cells.js").encode()).decode()
+    code = base64.b64encode(script("data/cells.js").encode()).decode()
     whole = zlib.decompress(Scene(record, least=0.05, side=8).chunk("0.1"))
     many = b"\xff" * 4
     cases = [whole[:20], whole[:-1], whole + b"x", b"", many + whole[4:]]

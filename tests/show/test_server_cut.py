@@ -68,7 +68,7 @@ ROWS = """async () => {
 
 def test_a_row_without_a_change_is_left_out(browser: Browser) -> None:
     page = browser.new_page()
-    module = script("cut_effects.js").replace("export ", "")
+    module = script("cut/cut_effects.js").replace("export ", "")
     found = page.evaluate(ROWS.replace("const { showEffects } = MODULE;", module))
     page.close()
     assert len(found) == 2

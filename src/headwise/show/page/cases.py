@@ -1,8 +1,8 @@
 """The strongest cases of roles in the text shown: what the head looks at where the role's rule names a key.
 
 Rules of tokens say of any text who should look at whom; relations and links come from annotations, which a new text
-does not have. `web/viewer/numbers/evidence.js` reads a case: {text, query, key, weight}, where text is what is around
-both and a place is [first, last] in it, in units of UTF-16 as a browser counts, or words alone.
+does not have. `web/viewer/numbers/evidence.js` reads a case: {text, query, key, weight}, where text is what is
+around both and a place is [first, last] in it, in units of UTF-16 as a browser counts, or words alone.
 """
 
 from __future__ import annotations

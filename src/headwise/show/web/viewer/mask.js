@@ -1,4 +1,4 @@
-// The page of `headwise mask --html`: one reach, read from the document.
+// The page of `headwise mask --page`: one reach, read from the document.
 
 import { el } from "./draw/dom.js";
 import { coloursOf } from "./draw/paint.js";

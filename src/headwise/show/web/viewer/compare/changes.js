@@ -88,7 +88,7 @@ function changePlaces(scene) {
 
 /** The part of the compare tab that measures and shows this; `show(pair, alike, state)` when either changes. */
 export function changesPart(app) {
-  const canvas = el("canvas", { role: "img" }), progress = el("progress", { hidden: true, "aria-label": "Heads measured" });
+  const canvas = el("canvas", { role: "img", "aria-label": "How far each head changed" }), progress = el("progress", { hidden: true, "aria-label": "Heads measured" });
   const said = el("p", { class: "hw-quiet" }), most = el("ul", { class: "hw-bars" });
   const element = el("div", { class: "hw-changes", hidden: true }, el("h3", {}, "Which heads changed"), said, progress,
     el("div", { class: "hw-changes-both" }, el("div", { class: "hw-scroll" }, canvas), most));

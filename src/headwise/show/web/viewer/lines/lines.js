@@ -14,7 +14,7 @@ const LINES_WIDE = 1240; // wider, and lines are hard to follow
 const LINE_DRAWS = ["head", "scene", "unit", "first", "separators", "scope", "query", "key", "pinned", "tab", "theme"];
 
 export function linesPanel(app) {
-  const canvas = el("canvas", { role: "img" }), spacer = el("div", { class: "hw-lines-all" }, canvas);
+  const canvas = el("canvas", { role: "img", "aria-label": "Lines between tokens" }), spacer = el("div", { class: "hw-lines-all" }, canvas);
   const scroller = el("div", { class: "hw-lines-scroll", tabindex: 0, role: "region", "aria-label": "Lines between tokens" }, spacer);
   const heads = el("div", { class: "hw-lines-heads", role: "group", "aria-label": "Heads" }), says = el("p", { class: "hw-lines-says" });
   const each = el("button", { type: "button", "aria-pressed": "true", onclick: () => {

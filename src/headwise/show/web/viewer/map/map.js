@@ -17,7 +17,7 @@ const MAP_DRAWS = ["head", "scene", "unit", "first", "separators", "zoom", "pinn
 const MAP_LEGEND = 420; // what a picture has at least, for its legend
 
 export function mapPanel(app) {
-  const canvas = el("canvas", { role: "img", tabindex: 0 });
+  const canvas = el("canvas", { role: "img", tabindex: 0, "aria-label": "Map of the head" });
   const plot = el("div", { class: "hw-map-plot" }, canvas);
   const overlay = mapOverlay(plot);
   const buttons = [["+", "Zoom in", zoomIn], ["−", "Zoom out", zoomOut], ["All", "Show the whole map", zoomAll]].map(([text, label, run]) =>

@@ -55,7 +55,7 @@ export function reachView(given) {
 
   function drawFigure(figure, colours, says) {
     if (!shown.has(figure.name)) {
-      const canvas = el("canvas", { role: "img", tabindex: 0, "data-map": figure.name });
+      const canvas = el("canvas", { role: "img", tabindex: 0, "aria-label": figure.title, "data-map": figure.name });
       const title = el("h3", {}, figure.title), note = el("p", { class: "hw-quiet" });
       stage.append(el("section", {}, title, el("div", { class: "hw-reach-scroll" }, canvas), figure.name === "reach" ? legend : figure.name === "paths" ? ways : note));
       shown.set(figure.name, { canvas, title, note });
