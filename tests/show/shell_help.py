@@ -42,7 +42,7 @@ def until_asked(page: Page, name: str, value: str) -> None:
     page.wait_for_function(
         "([name, value]) => new URLSearchParams(location.hash.slice(1)).get(name) === value",
         arg=[name, value],
-        timeout=5000,
+        timeout=30000,
     )
 
 

@@ -90,7 +90,9 @@ def test_a_number_around_nothing_has_two_hues_and_a_head_without_one_none(
         shown = page.evaluate(COLOURS)
         ends = page.locator(".hw-scale-numbers span").all_text_contents()
         none = page.locator('[data-head="1.0"]')
-        assert none.get_attribute("aria-label", timeout=2000) == "1.0, no number, keys and values 0"
+        assert (
+            none.get_attribute("aria-label", timeout=15000) == "1.0, no number, keys and values 0"
+        )
         assert "hw-blank" in (none.get_attribute("class") or "")
     below, above, zero = shown["0.0"], shown["0.1"], shown["0.2"]
     assert below[0] > below[2] + 60
@@ -224,7 +226,7 @@ def test_the_head_compared_with_is_outlined(
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("c")
         assert beside(page) == []
-        page.wait_for_function("() => !location.hash.includes('withHead')", timeout=5000)
+        page.wait_for_function("() => !location.hash.includes('withHead')", timeout=30000)
         assert "withScene" not in asked(page)
 
 

@@ -79,7 +79,7 @@ def test_every_key_of_the_state(browser: Browser, path: Path) -> None:
                 page.wait_for_function(
                     "(name) => !new URLSearchParams(location.hash.slice(1)).has(name)",
                     arg=name,
-                    timeout=5000,
+                    timeout=30000,
                 )
 
 
