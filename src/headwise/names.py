@@ -17,7 +17,7 @@ Errors, each carrying one clear line (what was wrong, what came, what to do):
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +94,13 @@ class LayerId:
         if found is None:
             raise HeadError(f"{text!r} is not a layer id; write it as 18 or cross.0")
         return cls(*found)
+
+    def free(self, taken: Container[LayerId]) -> LayerId:
+        """This id, or the next one that is not taken: of a layer that runs again in one pass."""
+        id = self
+        while id in taken:
+            id = LayerId(id.stream, id.layer + 1)
+        return id
 
     def head(self, head: int) -> HeadId:
         """The id of query head `head` of this layer."""

@@ -5,20 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from server_help import HOST, TEXT, Asked, small_model
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    small_model(folder / "small")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def asked(models: Path) -> Asked:
-    return Asked(models)
-
+from server_help import HOST, TEXT, Asked
 
 TOKEN = "the-token-that-was-printed"
 FOREIGN = [

@@ -20,18 +20,6 @@ from headwise.show.server.shelf import Kept, Shelf, size_of
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    small_model(folder / "small")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def asked(models: Path) -> Asked:
-    return Asked(models)
-
-
-@pytest.fixture(scope="module")
 def model(models: Path) -> Model:
     return hw.load(models / "small")
 
@@ -287,7 +275,7 @@ def test_what_is_measured_of_a_view_is_so_with_its_heads_turned_down(
     def told(model: Model, record: hw.Record, *, progress: object) -> dict[str, object]:
         return {"pattern": hw.look(model, record.text).weights("1.0").tolist()}
 
-    monkeypatch.setattr(answers, "_told", lambda what: told if what == "fires" else None)
+    monkeypatch.setattr(answers, "TOLD", {"fires": told})
     plain = asked.result("look", model="small", text=TEXT)["scene"]
     down = asked.result("look", model="small", text=TEXT, without=["0.1"])["scene"]
     found = [asked.result("fires", scene=scene)["pattern"] for scene in (plain, down)]

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-from server_help import Process, process, small_model
+from server_help import Process
 
 from browser_help import axe, open_page
 from headwise.show.page.bundle import script
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    folder = tmp_path_factory.mktemp("models")
-    small_model(folder / "small")
-    with process("--models", folder) as made:
-        yield made
 
 
 def test_the_cut_view_says_where_and_why(

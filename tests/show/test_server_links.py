@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from server_help import Process, process, small_model
+from server_help import Process
 
 from browser_help import open_page
 
@@ -16,14 +15,6 @@ if TYPE_CHECKING:
 TYPED = '.hw-live [aria-label="Text to look at"]'
 SENT, OTHER = "it sat at it, sent", "another text"
 LET_GO = "This view has been let go; look again."
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    folder = tmp_path_factory.mktemp("models")
-    small_model(folder / "small")
-    with process("--models", folder) as made:
-        yield made
 
 
 def look(page: Page, text: str) -> None:

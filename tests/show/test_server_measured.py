@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server_help import TEXT, Asked, small_model
+from server_help import TEXT, Asked
 
 import headwise as hw
 from headwise.hub.load import Model
@@ -21,18 +21,6 @@ from headwise.show.server.shelf import Models, Shelf
 from headwise.show.server.work import GoneError, Job
 
 TELLS = {"flow": told_flow, "fires": told_fires}
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    small_model(folder / "small")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def asked(models: Path) -> Asked:
-    return Asked(models)
 
 
 @pytest.fixture(scope="module")

@@ -166,9 +166,7 @@ class _Search:
         ids = stream_layers(self.model, model.anatomy, list(homes.values()))
         networks: dict[LayerId, Network] = {}
         for path in whole:
-            id = ids[homes[path]]
-            while id in networks:
-                id = LayerId(id.stream, id.layer + 1)
+            id = ids[homes[path]].free(networks)
             networks[id] = Network(id, path, self.linear[path], path in self.gated)
         left_out = ""
         if experts:

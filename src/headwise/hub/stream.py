@@ -155,9 +155,7 @@ class _Watch:
         calls, self.calls = self.calls, []
         if after is None or before is None:
             return
-        id = self.block.id
-        while id in self.done:
-            id = LayerId(id.stream, id.layer + 1)
+        id = self.block.id.free(self.done)
         self.done.add(id)
         self.see(BlockRun(id, self.block, before, after.detach(), tuple(calls)))
 

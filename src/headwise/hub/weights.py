@@ -128,9 +128,7 @@ class _Finder:
         """Looks for the maps of the layer's call, and waits for the one that reads its head outputs."""
 
         def observe(scores: Scores, v: Tensor, z: Tensor) -> None:
-            id = layer.id
-            while id in self.found:  # one layer that runs several times
-                id = LayerId(id.stream, id.layer + 1)
+            id = layer.id.free(self.found)
             heads, kv_heads = scores.shape[1], scores.k.shape[1]
             parts: dict[str, Any] = {"heads": heads, "kv_heads": kv_heads}
             parts["names"] = naming_of(layer.module, heads, kv_heads)

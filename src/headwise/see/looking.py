@@ -172,10 +172,7 @@ class Recorder:
 
 def run_id(layer: Layer, done: Container[LayerId]) -> LayerId:
     """The id of this run of a layer: the next free one where it runs again in the pass (shared layers)."""
-    id = layer.id
-    while id in done:
-        id = LayerId(id.stream, id.layer + 1)
-    return id
+    return layer.id.free(done)
 
 
 def refuse_split(id: LayerId, scores: Scores, batch: Batch) -> None:

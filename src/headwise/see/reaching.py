@@ -23,9 +23,7 @@ def reach_of(record: Record) -> Reach:
     Args:
         record: of one text.
     """
-    by_stream: dict[str, list[LayerRecord]] = {}
-    for id, layer in record.layers.items():
-        by_stream.setdefault(id.stream, []).append(layer)
+    by_stream = record.stacks
     cross = by_stream.pop("cross", None)
     encoder = by_stream.pop("encoder", None) if len(by_stream) > 1 or cross else None
     ((_, own),) = list(by_stream.items())[:1]

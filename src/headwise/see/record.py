@@ -153,6 +153,14 @@ class Record:
         """The texts that look: one, or in an encoder-decoder the source and the target."""
         return distinct(layer.queries for layer in self.layers.values())
 
+    @property
+    def stacks(self) -> dict[str, list[LayerRecord]]:
+        """The layers of each stream, in order."""
+        found: dict[str, list[LayerRecord]] = {}
+        for id, layer in self.layers.items():
+            found.setdefault(id.stream, []).append(layer)
+        return found
+
     def heads(self) -> list[HeadId]:
         """All heads, in order."""
         return [id.head(h) for id, layer in self.layers.items() for h in layer.naming.heads]

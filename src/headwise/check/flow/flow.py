@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -112,7 +111,7 @@ class Flow:
             "floor": [float(f"{x:.2e}") for x in self.floor],
             "leaks": [
                 [str(one.layer), one.query, one.key, float(f"{one.moved:.3g}")]
-                for one in _spread(leaks, most)
+                for one in leaks[:most]
             ],
             "num_leaks": len(leaks),
             "clean": self.clean,
@@ -120,7 +119,3 @@ class Flow:
             "took": round(self.took, 1),
             "says": self.says,
         }
-
-
-def _spread(leaks: Sequence[Leak], most: int) -> Sequence[Leak]:
-    return leaks[:most]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headwise.names import HeadId
 from headwise.see.record import Record
-from headwise.see.summary import summarise
+from headwise.see.summary import HeadSummary
 from headwise.see.telling import telling
 from headwise.show.grid import grid_of_summaries
 from headwise.show.pictures import HeadPicture, draw_grid, draw_maps
@@ -25,14 +26,16 @@ _FEW, _MOST = 24, 128
 """Tokens up to which four maps are drawn, and one; the labels of longer texts could not be read."""
 
 
-def picture_of(record: Record, note: str = "") -> tuple[bytes, str]:
+def picture_of(
+    record: Record, summaries: Sequence[HeadSummary], note: str = ""
+) -> tuple[bytes, str]:
     """A PNG, and what it shows in words.
 
     Args:
         record: of one text.
+        summaries: what each of its heads does most.
         note: a line for the caption.
     """
-    summaries = summarise(record)
     caption = f"{record.model}. Text: {_short(record.text)}"
     found = (
         telling(record, summaries, 4 if len(record.tokens) <= _FEW else 1)

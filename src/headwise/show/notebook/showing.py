@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,7 +11,6 @@ from headwise.names import ConfigError
 from headwise.see.record import Record
 from headwise.show.notebook.data import AT_ONCE
 from headwise.show.notebook.still import Still
-from headwise.show.page.flow import told_reach
 from headwise.show.page.saving import records_of, scenes_of
 from headwise.show.page.starting import beginning
 from headwise.show.page.tables import Table
@@ -52,8 +50,7 @@ def view(
         HeadError: a start at a head that none of the models has.
     """
     given, high = records_of(records), _css_length(height)
-    told = [{"reach": partial(told_reach, record)} for record in given]
-    scenes = scenes_of(given, tables=tables, told=told, budget=AT_ONCE * 4 / 3)  # as base64
+    scenes = scenes_of(given, tables=tables, budget=AT_ONCE * 4 / 3)  # as base64
     begin = beginning(scenes, start, what="a view", anywhere=True)
     if find_spec("anywidget") is None:
         return Still(scenes, begin, high)

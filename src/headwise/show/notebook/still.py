@@ -22,7 +22,7 @@ def still_bundle(
     scenes: Sequence[Scene], note: str = RERUN
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """A picture of the first record as a notebook keeps it, and its words for who cannot see it."""
-    image, says = picture_of(scenes[0].record, note)
+    image, says = picture_of(scenes[0].record, scenes[0].summaries, note)
     return {"image/png": image, "text/plain": says}, {"image/png": {"alt": says}}
 
 

@@ -88,7 +88,7 @@ class Viewer(anywidget.AnyWidget):
         self._scenes = tuple(scenes)
         chunks, places = chunks_of(scenes)
         super().__init__(
-            index=index_with_rows(scenes, known(start, scenes)),
+            index=index_with_rows(scenes, start),
             chunks=chunks,
             places={key: list(ends) for key, ends in places.items()},
             state=dict(start),

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,9 @@ from headwise.names import HeadError, LayerId, ModelError
 from headwise.see.neurons.firing import Fire, Fires, fires
 from headwise.see.record import Record
 from headwise.see.residual import contributions
+from headwise.show.page.colouring import number
 from headwise.show.page.measuring import inputs_of
-from headwise.show.page.sides import side_number, sides_of
+from headwise.show.page.sides import TITLES, side_number, sides_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,7 +37,6 @@ _SAYS = (
     "after the block; a neuron's share: of what its layer's network adds, negative where it works against "
     "the others; raises: the tokens its row of W2 raises most through the unembedding, as it fires here"
 )
-_TITLES = {"encoder": "Encoder", "decoder": "Decoder"}
 
 
 def told_fires(
@@ -103,14 +102,14 @@ def _stream(record: Record, added: xr.Dataset) -> dict[str, Any]:
     name = str(added.attrs["stream"])
     told: dict[str, Any] = {
         "name": name,
-        "title": _TITLES.get(name, name),
+        "title": TITLES.get(name, name),
         "side": side_number(record, name),
         "layers": [str(x) for x in added.layer.values],
         "normed": "before the norm" in added.attrs["says"],
         "says": added.attrs["says"],
     }
     return told | {
-        str(key): [[_number(x) for x in row] for row in values.values]
+        str(key): [[number(x) for x in row] for row in values.values]
         for key, values in added.data_vars.items()
     }
 
@@ -127,12 +126,8 @@ def _neurons(found: Fires, layers: Sequence[LayerId]) -> list[list[Any]]:
 
 
 def _told(found: Fires, fire: Fire) -> list[Any]:
-    numbers = map(_number, (fire.activation, fire.norm, fire.share))
+    numbers = map(number, (fire.activation, fire.norm, fire.share))
     raised: Iterable[str] = ()
     if found.lens is not None:
         raised = found.raises(fire.neuron, negative=fire.activation < 0)
     return [str(fire.neuron), *numbers, list(raised)]
-
-
-def _number(x: float) -> float | None:
-    return float(f"{x:.4g}") if math.isfinite(x) else None

@@ -50,9 +50,7 @@ _LONGEST = 60
 def told_reach(record: Record) -> dict[str, Any]:
     """The chunk "reach" of a record: the reach of the masks its model attended with."""
     reach = reach_of(record)
-    by_stream: dict[str, list[LayerRecord]] = {}
-    for id, layer in record.layers.items():
-        by_stream.setdefault(id.stream, []).append(layer)
+    by_stream = record.stacks
     crossed = reach.encoder is not None
     own = by_stream["decoder"] if crossed else next(iter(by_stream.values()))
     words = ReachWords(

@@ -25,7 +25,7 @@ from headwise.show.page.cells import Kept, packed
 from headwise.show.page.colouring import number, of_record
 from headwise.show.page.flow import told_reach
 from headwise.show.page.keeping import kept_heads, mean_of
-from headwise.show.page.sides import places_of, separators, sides_of
+from headwise.show.page.sides import TITLES, places_of, separators, sides_of
 from headwise.show.page.sight import Masks
 from headwise.show.page.tables import Table, told_table
 
@@ -33,8 +33,6 @@ __all__ = ["MEAN", "Scene", "right_to_left"]
 
 MEAN = "mean/"
 """What the name of a mean begins with."""
-
-_TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross-attention"}
 
 _HELD = 16 * BLOCK_CELLS
 """So many cells of a layer are kept in mind from one chunk to the next."""
@@ -208,10 +206,8 @@ class Scene:
     @cached_property
     def _stacks(self) -> dict[str, list[LayerRecord]]:
         """The layers of each stack whose patterns are all of one shape, of which there is a mean."""
-        found: dict[str, list[LayerRecord]] = {}
-        for id, layer in self.record.layers.items():
-            found.setdefault(id.stream, []).append(layer)
-        return {n: ls for n, ls in found.items() if len({x.scores.shape[2:] for x in ls}) == 1}
+        found = self.record.stacks.items()
+        return {n: ls for n, ls in found if len({x.scores.shape[2:] for x in ls}) == 1}
 
     def _sides(self) -> list[tuple[Side, str]]:
         """The texts with their names: those that look, then those that are looked at alone."""
@@ -221,19 +217,17 @@ class Scene:
         return list(zip(sides, names, strict=True))
 
     def _streams(self, masks: Masks) -> list[dict[str, Any]]:
-        by_name: dict[str, list[LayerRecord]] = {}
-        for id, layer in self.record.layers.items():
-            by_name.setdefault(id.stream, []).append(layer)
-        places = {name: places_of(layers[0], self.record) for name, layers in by_name.items()}
+        stacks = self.record.stacks
+        places = {name: places_of(layers[0], self.record) for name, layers in stacks.items()}
         return [
             {
                 "name": name,
-                "title": _TITLES.get(name, name),
+                "title": TITLES.get(name, name),
                 "queries": places[name][0],
                 "keys": places[name][1],
                 "layers": [_layer(layer, masks) for layer in layers],
             }
-            for name, layers in by_name.items()
+            for name, layers in stacks.items()
         ]
 
     def _noted(self) -> str:

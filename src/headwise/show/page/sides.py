@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from headwise.see.record import LayerRecord, Record, Side
 from headwise.see.texts.tokens import Token
 
-__all__ = ["places_of", "separators", "side_number", "sides_of"]
+__all__ = ["TITLES", "places_of", "separators", "side_number", "sides_of"]
+
+TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross-attention"}
+"""What the streams of an encoder-decoder are called on a page."""
 
 _Key = tuple[bool, tuple[Token, ...]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -16,6 +15,8 @@ from headwise.see.looking import look
 from headwise.see.summary import summarise
 from headwise.see.texts.refusing import check_reads_text
 from headwise.show.page.choosing import least_for
+from headwise.show.page.fires import told_fires
+from headwise.show.page.flow import told_flow
 from headwise.show.page.scene import Scene
 from headwise.show.server.cutting import cut, factors_in
 from headwise.show.server.saying import RefusedError
@@ -32,10 +33,8 @@ _BUDGET = 40_000_000
 _TITLE = 40
 """So many characters of the text stand in a scene's name."""
 
-TOLD = {
-    "flow": ("headwise.show.page.flow", "told_flow"),
-    "fires": ("headwise.show.page.fires", "told_fires"),
-}
+TOLD: dict[str, Callable[..., dict[str, Any]]] = {"flow": told_flow, "fires": told_fires}
+"""What a scene can be measured for."""
 
 
 class Answers:
@@ -49,11 +48,7 @@ class Answers:
     def kinds(self) -> dict[str, Callable[[Mapping[str, Any]], Task]]:
         """What may be asked, by name."""
         found: dict[str, Callable[[Mapping[str, Any]], Task]] = {"look": self.look, "cut": self.cut}
-        for what in TOLD:
-            told = _told(what)
-            if told is not None:
-                found[what] = partial(self._measured, told)
-        return found
+        return found | {what: partial(self._measured, told) for what, told in TOLD.items()}
 
     def look(self, body: Mapping[str, Any]) -> Task:
         """Look at a text: {model, text, target?, without?} -> {scene, index}."""
@@ -179,13 +174,3 @@ def _note(factors: Mapping[str, float]) -> str:
     shown = [*off[:6], *([f"{len(off) - 6} more"] if len(off) > 6 else [])]
     parts = [f"without {', '.join(shown)}"] if off else []
     return "; ".join([*parts, *([f"with {', '.join(down[:6])}"] if down else [])])
-
-
-def _told(what: str) -> Callable[..., dict[str, Any]] | None:
-    """What measures a chunk; None where there is nothing that does."""
-    home, name = TOLD[what]
-    try:
-        found: Callable[..., dict[str, Any]] = getattr(importlib.import_module(home), name)
-    except (ImportError, AttributeError):
-        return None
-    return found

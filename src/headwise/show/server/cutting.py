@@ -27,6 +27,7 @@ from headwise.cut.losses import next_token
 from headwise.hub.load import Model, evaluating
 from headwise.names import ConfigError, HeadError, HeadId, TextError
 from headwise.see.texts.batches import Batch
+from headwise.show.page.colouring import number
 from headwise.show.server.shelf import Kept
 from headwise.show.server.work import Job, ticking
 
@@ -174,4 +175,4 @@ def _row(values: Tensor) -> np.ndarray:
 
 
 def _number(x: float) -> float | None:
-    return float(f"{x:.6g}") if math.isfinite(x) else None
+    return number(x, 6)
