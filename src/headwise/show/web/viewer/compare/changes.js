@@ -31,7 +31,7 @@ export async function measureChanges(app, state, from, to, values, tell, stop, s
 }
 
 /** The grids as a figure, one under each other; the darkest is the most that any head changed. */
-export function changesFigure(app, state, pair, values) {
+function changesFigure(app, state, pair, values) {
   const scene = app.scene(pair.a.at), top = scaleTop(Math.max(0, ...Object.values(values))), places = changePlaces(scene);
   const [one, two] = [pair.a, pair.b].map(({ at }) => app.scene(at).title);
   return {

@@ -33,7 +33,7 @@ function hiddenColumns(app, state, { head, at }) {
 }
 
 /** What A (0) or B (1) is, said as far as they differ. */
-export function compareTitle(app, { a, b }, i) {
+function compareTitle(app, { a, b }, i) {
   const one = i ? b : a, scenes = [a, b].map(({ at }) => app.scene(at));
   const head = one.head.startsWith("mean/") ? headWords(app, one.head, scenes[i]) : one.head;
   if (a.at === b.at) return `${"AB"[i]}: ${head}`;

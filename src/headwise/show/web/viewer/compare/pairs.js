@@ -12,7 +12,7 @@ export function pairOf(app, state) {
 }
 
 /** Of the last third of the heads the one that looks most by a rule other than the first token; the first of them where none does. */
-export function tellingHead({ heads }) {
+function tellingHead({ heads }) {
   const names = Object.keys(heads), late = names.slice(Math.floor((2 * names.length) / 3));
   const telling = late.filter((head) => !["first", "spread", "other"].includes(heads[head].does));
   return telling.reduce((best, head) => ((heads[head].mass ?? 0) > (heads[best].mass ?? 0) ? head : best), telling[0] ?? late[0]);

@@ -61,7 +61,7 @@ function showPlan(cut) {
 }
 
 /** A plan in a few words. */
-export function saidOf(heads) {
+function saidOf(heads) {
   const off = Object.values(heads).filter((factor) => factor === 0).length, down = Object.keys(heads).length - off;
   if (!off && !down) return "All heads are on";
   return [off ? `${plural(off, "head")} off` : "", down ? `${plural(down, "head")} turned down` : ""].filter(Boolean).join(", ");

@@ -7,9 +7,6 @@ import { headsOfMean, meanOfCells } from "./means.js";
 import { setApart } from "./setapart.js";
 import { layersOf } from "./units.js";
 
-/** The kinds of keys that can be set apart, and the state that says how. */
-export const APART = { first: "first", separator: "separators" };
-
 /** The app of a viewer: `index` as Python's show/page/scene.py makes it, `root` the element it lives in. */
 export function makeApp(root, source, index, store) {
   const raw = remembering(async (key) => {

@@ -3,7 +3,7 @@
 import { Cells } from "./cells.js";
 
 /** Rows with less than this left are not scaled: of so little the bytes of a page cannot tell one cell from another. */
-export const LEFT_LEAST = 0.01;
+const LEFT_LEAST = 0.01;
 
 const ROUNDED = 1 / 2047; // times the root of a weight: how far off it may be in a page
 

@@ -8,7 +8,7 @@ const lettersCut = globalThis.Intl?.Segmenter ? new Intl.Segmenter() : null;
 export const upright = (label) => UPRIGHT.test(label) && label.trim() !== "";
 
 /** What a reader takes for letters: an emoji of several characters is one, and so is "·2" of a byte of a letter. */
-export function lettersOf(label) {
+function lettersOf(label) {
   const [, word, part] = label.trim().match(/^(.*?)(·\d+)?$/su);
   return [...(lettersCut ? Array.from(lettersCut.segment(word), (one) => one.segment) : word), ...(part ? [part] : [])];
 }

@@ -17,7 +17,7 @@ export function shadeApart(part, dark = false) {
 }
 
 /** 255 shades around zero (number 127) as the numbers of four bytes that an ImageData holds. */
-export const rampApart = (dark) => Uint32Array.from({ length: 255 }, (_, i) => dot(shadeApart((i - 127) / 127, dark)));
+const rampApart = (dark) => Uint32Array.from({ length: 255 }, (_, i) => dot(shadeApart((i - 127) / 127, dark)));
 
 /**
  * Which keys each query may see, as q -> [[from, to (exclusive)], ...], of a mask of `scene.masks`; null where it is not known.

@@ -96,7 +96,7 @@ function exportChoices(app, state) {
 }
 
 /** The figures that are asked for ("tab", "grid", "whole" or a panel's name), on one sheet with a name for its file. */
-export async function sheetNow(app, what) {
+async function sheetNow(app, what) {
   const state = app.store.get(), scene = app.scene();
   const names = { tab: [state.tab], grid: ["grid"], whole: ["grid", state.tab] }[what] ?? [what];
   const figures = (await Promise.all(names.map((name) => drawingPanel(app, name)?.figures(state) ?? []))).flat();
@@ -108,14 +108,14 @@ export async function sheetNow(app, what) {
 const inFileName = (text) => text.replace(/[^\p{L}\p{N}._]+/gu, "-").replace(/^[-.]+|-+$/g, "") || "all";
 
 /** The sheet as SVG. */
-export function svgOf(sheet) {
+function svgOf(sheet) {
   const pen = new SvgPen(sheet.width, sheet.height);
   sheet.draw(pen, PRINT);
   return new Blob([pen.text(sheet.title, sheet.caption.join("\n"))], { type: "image/svg+xml" });
 }
 
 /** The sheet as PNG with so many dots for a unit of the page (fewer where browsers draw no more); [blob, dots used]. */
-export async function pngOf(sheet, scale) {
+async function pngOf(sheet, scale) {
   const { width, height } = sheet;
   const used = Math.min(scale, EXPORT_SIDE / Math.max(width, height), Math.sqrt(EXPORT_AREA / (width * height)));
   const canvas = el("canvas");

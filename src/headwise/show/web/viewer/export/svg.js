@@ -9,12 +9,12 @@ const SVG_MOST = 4096;
 const SVG_ANCHORS = { start: "start", left: "start", center: "middle", end: "end", right: "end" };
 
 /** Text as XML holds it: characters it may not hold become U+FFFD. */
-export const escaped = (text) =>
+const escaped = (text) =>
   String(text).replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd")
     .replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
 
 /** The language a text is in, as far as its script says so; "" where that is Latin or another. */
-export function languageOf(text) {
+function languageOf(text) {
   if (/[\u3040-\u30ff]/.test(text)) return "ja";
   if (/[\uac00-\ud7af]/.test(text)) return "ko";
   return /\p{Script=Han}/u.test(text) ? "zh" : "";

@@ -42,7 +42,7 @@ function buildGrid(grid, scene) {
     scene.streams.length > 1 ? el("figcaption", {}, streamTitle(stream)) : null, tableOf(grid, stream, scene))));
 }
 
-export const streamTitle = (stream) => stream.title || stream.name || "heads";
+const streamTitle = (stream) => stream.title || stream.name || "heads";
 
 function tableOf(grid, stream, scene) {
   const { columns, starts, rows } = gridShape(stream);

@@ -31,7 +31,7 @@ export function linesFigure(drawn) {
 }
 
 /** Where the two columns stand, in a width. */
-export function linesLayout({ rows, columns, width }) {
+function linesLayout({ rows, columns, width }) {
   const widest = (units) => (units.wideLine ??= units.reduce((most, { label }) => Math.max(most, textWidth(label, LINE_TEXT)), 0));
   const room = width * 0.3, left = Math.min(room, widest(rows) + 8), right = Math.min(room, widest(columns) + 48);
   const between = width - left - right - 20;

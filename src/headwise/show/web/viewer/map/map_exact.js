@@ -39,7 +39,7 @@ export function exactRows(app, ready) {
 }
 
 /** Rows `from` and on among all rows, the others empty. */
-export function inPlace(part, from, whole) {
+function inPlace(part, from, whole) {
   const start = new Uint32Array(whole.queries + 1);
   for (let q = 0; q < whole.queries; q++) start[q + 1] = part.start[Math.min(part.queries, Math.max(0, q + 1 - from))];
   const rest = new Float32Array(whole.queries);

@@ -73,7 +73,7 @@ export function flowDots(flow, layer, colours) {
     for (let x = 0; x < wide; x++) dots[at + x] = shades[levels[row * columns + Math.floor((x * columns) / wide)]];
   });
 }
-export const logPart = (moved) => Math.min(1, Math.max(0, (Math.log10(Math.max(moved, 1e-30)) - FLOW_LEAST) / -FLOW_LEAST));
+const logPart = (moved) => Math.min(1, Math.max(0, (Math.log10(Math.max(moved, 1e-30)) - FLOW_LEAST) / -FLOW_LEAST));
 
 /** Paint a map's dots, its lattice and its labels. */
 export function drawReachMap(pen, colours, at, dots, first = 0) {

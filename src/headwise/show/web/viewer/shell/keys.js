@@ -6,7 +6,7 @@ const ARROWS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDow
 const FAR = { Home: "start", End: "end", PageUp: "pageup", PageDown: "pagedown", "ctrl+Home": "top", "ctrl+End": "bottom" };
 
 /** A key as it is called: "a", "?", "ArrowLeft", "ctrl+z", "shift+ArrowLeft". */
-export function keyName(event) {
+function keyName(event) {
   const wide = event.key.length > 1;
   return `${event.ctrlKey || event.metaKey ? "ctrl+" : ""}${event.altKey ? "alt+" : ""}${wide && event.shiftKey ? "shift+" : ""}${event.key}`;
 }
@@ -50,7 +50,7 @@ function meanOrBack(app) {
 }
 
 /** The token (of words the first) before or after the pinned one, from the last one on. */
-export function nextQuery(app, by) {
+function nextQuery(app, by) {
   const { query, head } = app.store.get(), next = nextToken(app.units(app.sidesOf(head)[0]), query, by);
   return next === null ? {} : { query: next, key: null, pinned: true };
 }

@@ -1,7 +1,7 @@
 // Where the focus goes when a list, a menu or the search is left: back to where it was, else to the viewer itself.
 
 /** What has the focus, also within a shadow. */
-export const focusNow = () => document.activeElement?.shadowRoot?.activeElement ?? document.activeElement;
+const focusNow = () => document.activeElement?.shadowRoot?.activeElement ?? document.activeElement;
 
 /** Give the focus back to what had it, where that is still there; else to the viewer, so that its keys are heard. */
 export function giveBack(app, before) {
