@@ -141,7 +141,8 @@ class Given:
     def see(self, q: Tensor, k: Tensor) -> Tensor:
         rows, columns = self.allowed.shape[-2:]
         q = q - self.start
-        if q.shape == (rows, 1) and k.shape == (1, columns) and _counted(q) and _counted(k):
+        whole = q.shape == (rows, 1) and k.shape == (1, columns)
+        if whole and not torch.compiler.is_compiling() and _counted(q) and _counted(k):
             return self.allowed.to(k.device)
         inside = (q >= 0) & (q < rows) & (k >= 0) & (k < columns)
         return (
