@@ -65,7 +65,11 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
         part.mkdir()
         with _plain_errors():
             save_file(_apart(checkpoint.tensors), part / "state.safetensors")
-        said = {**checkpoint.said, "step": checkpoint.step, "sha256": _sum(part / "state.safetensors")}
+        said = {
+            **checkpoint.said,
+            "step": checkpoint.step,
+            "sha256": _sum(part / "state.safetensors"),
+        }
         _write_json(part / "state.json", said)
         for path in (*part.iterdir(), part):
             _sync(path)

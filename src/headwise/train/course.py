@@ -140,10 +140,14 @@ class Course:
         ):
             held = self.stepper.look(self.held_out)
             if not math.isfinite(held):
-                raise ModelError(f"the held-out loss was {held} after step {step}; {self._stands()}")
+                raise ModelError(
+                    f"the held-out loss was {held} after step {step}; {self._stands()}"
+                )
         tokens = found.tokens + (self.lines[-1].tokens if self.lines else 0)
         seconds = time.perf_counter() - start
-        line = Line(step, found.loss, held, rate, found.norm, tokens, round(speed), round(seconds, 3))
+        line = Line(
+            step, found.loss, held, rate, found.norm, tokens, round(speed), round(seconds, 3)
+        )
         self.lines.append(line)
         self._write(line)
         self.done = step
@@ -192,7 +196,11 @@ class Course:
         last = self.lines[-1]
         held = next((x.held_out for x in reversed(self.lines) if x.held_out is not None), None)
         told = f", held out {held:.3f}" if held is not None else ""
-        rest = (self.recipe.steps - last.step) * last.tokens / last.step / self._speed if self._speed else 0
+        rest = (
+            (self.recipe.steps - last.step) * last.tokens / last.step / self._speed
+            if self._speed
+            else 0
+        )
         left = f", {timedelta(seconds=round(rest))} left" if rest else ""
         return f"loss {last.loss:.3f}{told}, {self._speed:,.0f} tokens/s{left}"
 
@@ -213,7 +221,11 @@ def _parted(step: int, state: Mapping[str, Any], random: list[Any]) -> Checkpoin
     tensors: dict[str, Tensor] = {f"weights/{n}": x for n, x in state["weights"].items()}
     for name, held in state["moments"]["state"].items():
         tensors |= {f"moments/{name}/{kind}": x for kind, x in held.items()}
-    said = {"groups": state["moments"]["param_groups"], "schedule": state["schedule"], "random": random}
+    said = {
+        "groups": state["moments"]["param_groups"],
+        "schedule": state["schedule"],
+        "random": random,
+    }
     return Checkpoint(step, tensors, said)
 
 

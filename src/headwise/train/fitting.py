@@ -27,6 +27,7 @@ from headwise.train.run import Run, check_fresh, differing, read_asked, write_as
 
 __all__ = ["fit"]
 
+
 def fit(
     module: nn.Module,
     feed: Feed,
@@ -115,12 +116,12 @@ def _about(module: nn.Module, processes: Processes, why: str) -> str:
     return f"{count:,} parameters on {processes.device.type}{several}{shards}, {why}"
 
 
-def _check_rows(
-    feed: Feed, held_out: Feed | None, recipe: Recipe, processes: Processes
-) -> None:
+def _check_rows(feed: Feed, held_out: Feed | None, recipe: Recipe, processes: Processes) -> None:
     """Refuse steps of which some process or part would have no row."""
     if feed.rows != recipe.rows:
-        raise ConfigError(f"the feed has {feed.rows} rows a step, and the recipe rows={recipe.rows}")
+        raise ConfigError(
+            f"the feed has {feed.rows} rows a step, and the recipe rows={recipe.rows}"
+        )
     if held_out is not None and not held_out.count:
         raise ConfigError("the held-out feed has no row; leave it out, or give it text")
     if feed.rows < processes.size * recipe.accumulate:

@@ -108,7 +108,9 @@ def read_log(path: Path) -> list[Line]:
 
 
 def _read(row: dict[str, str]) -> Line:
-    values: dict[str, Any] = {f.name: _KINDS.get(f.name, float)(row[f.name] or "nan") for f in fields(Line)}
+    values: dict[str, Any] = {
+        f.name: _KINDS.get(f.name, float)(row[f.name] or "nan") for f in fields(Line)
+    }
     return Line(**{**values, "held_out": values["held_out"] if row["held_out"] else None})
 
 

@@ -27,7 +27,9 @@ def random_state(device: torch.device) -> dict[str, Any]:
         "python": [version, list(numbers), gauss],
         "numpy": [kind, np.asarray(keys).tolist(), at, has, cached],
         "torch": bytes(torch.get_rng_state().tolist()).hex(),
-        "device": bytes(_device(device).get_rng_state().tolist()).hex() if _device(device) else None,
+        "device": bytes(_device(device).get_rng_state().tolist()).hex()
+        if _device(device)
+        else None,
     }
 
 

@@ -1,8 +1,8 @@
 """What a training is asked for: a checked recipe, and the TOML file that it stands in.
 
-    [model]        fields of TransformerConfig, and class = "Decoder"
-    [train]        fields of Recipe
-    [tokenizer]    vocab_size = 2048 for a new one, or from = "MODEL or FILE"
+[model]        fields of TransformerConfig, and class = "Decoder"
+[train]        fields of Recipe
+[tokenizer]    vocab_size = 2048 for a new one, or from = "MODEL or FILE"
 """
 
 from __future__ import annotations
@@ -146,15 +146,21 @@ def read_plan(config: str | Path | Mapping[str, Any]) -> Plan:
     _check_names(said, ("model", "train", "tokenizer"), f"table{where}", "the tables are")
     for name, table in said.items():
         if not isinstance(table, Mapping):
-            raise ConfigError(f"{name}={table!r}{where} is no table; write [{name}] above its fields")
+            raise ConfigError(
+                f"{name}={table!r}{where} is no table; write [{name}] above its fields"
+            )
     train, tokenizer = dict(said.get("train", {})), dict(said.get("tokenizer", {}))
-    _check_names(tokenizer, ("vocab_size", "from"), f"field of [tokenizer]{where}", "its fields are")
+    _check_names(
+        tokenizer, ("vocab_size", "from"), f"field of [tokenizer]{where}", "its fields are"
+    )
     _check_names(train, [f.name for f in fields(Recipe)], f"field of [train]{where}", "known are")
     if "vocab_size" in tokenizer:
         train["vocab_size"] = tokenizer["vocab_size"]
     source = tokenizer.get("from")
     if source is not None and not isinstance(source, str):
-        raise ConfigError(f"from={source!r} in [tokenizer]{where} is no name; use a model or a file")
+        raise ConfigError(
+            f"from={source!r} in [tokenizer]{where} is no name; use a model or a file"
+        )
     return Plan(model=dict(said.get("model", {})), recipe=Recipe(**train), tokenizer=source)
 
 

@@ -199,9 +199,7 @@ def _tokenizer(
     made: list[str] = []
 
     def make() -> None:
-        made.append(
-            byte_bpe(sources.texts, recipe.vocab_size, _SPECIAL[recipe.objective]).to_str()
-        )
+        made.append(byte_bpe(sources.texts, recipe.vocab_size, _SPECIAL[recipe.objective]).to_str())
 
     processes.together(make)
     return tokenizers.Tokenizer.from_str(processes.everyone(made)[0][0])
@@ -214,7 +212,9 @@ def _module(plan: Plan, tokenizer: tokenizers.Tokenizer, start: Any) -> nn.Modul
         module: nn.Module = start.module
     else:
         if not plan.model:
-            raise ConfigError("the configuration has no [model]; write its fields, or start from a model with init")
+            raise ConfigError(
+                "the configuration has no [model]; write its fields, or start from a model with init"
+            )
         said = dict(plan.model)
         said.setdefault("vocab_size", tokenizer.get_vocab_size(with_added_tokens=True))
         if "model_type" not in said:

@@ -59,16 +59,25 @@ def _recipe_options(command: Any) -> Any:
     metavar="FILE",
     help="TOML with [model], [train] and [tokenizer]; or the name of a recipe that ships with headwise.",
 )
-@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="RUN", help="The run's folder.")
 @click.option(
-    "--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with the run in a folder."
+    "-o", "--out", type=click.Path(path_type=Path), metavar="RUN", help="The run's folder."
+)
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Go on with the run in a folder.",
 )
 @files_option("--held-out", "Look at the loss of these texts, in place of a share; repeatable.")
 @click.option("--tokenizer", metavar="MODEL", help="Read with the tokenizer of a model or a file.")
 @click.option("--init", metavar="MODEL", help="Start from the weights of a model of our blocks.")
 @_recipe_options
 @click.option(
-    "--set", "set_", multiple=True, metavar="NAME=VALUE", help="Any other field of [train]; repeatable."
+    "--set",
+    "set_",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other field of [train]; repeatable.",
 )
 @click.option(
     "--by",
@@ -134,7 +143,14 @@ def train(
 def _check(request: TrainRequest) -> None:
     """Refuse options that do not go together."""
     if request.resume is not None:
-        told = (request.files, request.config, request.out, request.held_out, request.tokenizer, request.init)
+        told = (
+            request.files,
+            request.config,
+            request.out,
+            request.held_out,
+            request.tokenizer,
+            request.init,
+        )
         if any(told) or request.changes or request.field or request.shards is not None:
             raise click.UsageError(
                 "--resume goes on with a run as it was asked for; give no texts and no other option but --device"
@@ -145,7 +161,9 @@ def _check(request: TrainRequest) -> None:
     if request.out is None:
         raise click.UsageError("give the folder of the run: -o RUN")
     if request.config is None and request.init is None:
-        raise click.UsageError("give a configuration: --config FILE, or a model to start from: --init")
+        raise click.UsageError(
+            "give a configuration: --config FILE, or a model to start from: --init"
+        )
 
 
 def _set(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -76,10 +76,18 @@ def _tell(found: Run) -> None:
 
         save(draw_run(found), found.folder / "curves.png")
     looks = found.held_out
-    held = f", held out {looks[-1][1]:.4f} (perplexity {math.exp(looks[-1][1]):,.1f})" if looks else ""
+    held = (
+        f", held out {looks[-1][1]:.4f} (perplexity {math.exp(looks[-1][1]):,.1f})" if looks else ""
+    )
     last = found.log[-1] if found.log else None
-    told = f": loss {last.loss:.4f}{held}, {last.tokens:,} tokens in {last.seconds:,.0f} s" if last else ""
+    told = (
+        f": loss {last.loss:.4f}{held}, {last.tokens:,} tokens in {last.seconds:,.0f} s"
+        if last
+        else ""
+    )
     say(f"headwise: {found.stopped or f'trained {found.steps} steps'}{told}")
     if found.stopped:
         say(f"headwise train --resume {found.folder} goes on from there")
-    say(f'wrote {found.folder}: read by hw.load("{found.folder}"), and headwise look --model {found.folder}')
+    say(
+        f'wrote {found.folder}: read by hw.load("{found.folder}"), and headwise look --model {found.folder}'
+    )
