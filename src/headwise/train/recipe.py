@@ -100,7 +100,7 @@ class Recipe:
             raise ConfigError("context=1 leaves nothing to predict from; use 2 or more")
         if self.rows < self.accumulate:
             raise ConfigError(
-                f"rows={self.rows} cannot be run in accumulate={self.accumulate} parts; use more rows, or fewer parts"
+                f"rows={self.rows} cannot be run in accumulate={self.accumulate} parts; use fewer"
             )
 
     def as_dict(self) -> dict[str, Any]:
