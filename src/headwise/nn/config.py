@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, get_args
 
 from headwise.names import ConfigError
+from headwise.nn.scaling import RopeScaling
 
 __all__ = ["Activation", "Norm", "NormPosition", "Positions", "TransformerConfig"]
 
@@ -15,10 +18,13 @@ NormPosition = Literal["pre", "post"]
 Positions = Literal["none", "sinusoidal", "learned", "rope", "alibi"]
 
 # None may be given and is never found: __post_init__ fills it in.
+# A table of a TOML or JSON file may be given for the scaling, and is made one.
 if TYPE_CHECKING:
     FilledIn = int
+    Scaling = RopeScaling | None
 else:
     FilledIn = int | None
+    Scaling = RopeScaling | Mapping | None
 
 _CHOICES = {
     "activation": get_args(Activation),
@@ -42,6 +48,9 @@ class TransformerConfig:
     size of BERT's segment table (0 = none), `embedding_norm` BERT's norm after the embeddings,
     `final_norm` the norm after the last block (customary with norm_position "pre").
 
+    `qk_norm` puts an RMSNorm over head_dim on queries and keys, before rope (Qwen3). `masked_head`
+    gives an Encoder BERT's head for hidden words: a layer, its norm, a bias for each token.
+
     Raises:
         ConfigError: a field that cannot be, named with its value and what to use instead.
     """
@@ -58,6 +67,7 @@ class TransformerConfig:
     activation: Activation = "gelu"
     attention_bias: bool = True
     attention_out_bias: bool = True
+    qk_norm: bool = False
     ffn_bias: bool = True
 
     norm: Norm = "layer"
@@ -68,10 +78,12 @@ class TransformerConfig:
     positions: Positions = "rope"
     max_length: int = 2048
     rope_theta: float | int = 10000.0
+    rope_scaling: Scaling = None
     window: int | None = None
 
     token_types: int = 0
     embedding_norm: bool = False
+    masked_head: bool = False
     tie_embeddings: bool = True
 
     dropout: float | int = 0.0
@@ -84,6 +96,7 @@ class TransformerConfig:
         for name in _RESOLVED_COUNTS:
             _check_count(name, getattr(self, name))
         self._check_heads()
+        self._check_scaling()
         self._check_choices()
         self._check_numbers()
 
@@ -109,6 +122,20 @@ class TransformerConfig:
             raise ConfigError(
                 f"head_dim={self.head_dim} is odd and rope turns pairs; "
                 f"use head_dim={self.head_dim + 1}, or positions='alibi'"
+            )
+
+    def _check_scaling(self) -> None:
+        given: object = self.rope_scaling
+        if isinstance(given, Mapping):
+            known = [field.name for field in fields(RopeScaling)]
+            check_names(given, known, "rope_scaling.")
+            lacking = [name for name in ("kind", "factor") if name not in given]
+            if lacking:
+                raise ConfigError(f"rope_scaling lacks {lacking[0]}; give kind and factor")
+            object.__setattr__(self, "rope_scaling", RopeScaling(**given))
+        if self.rope_scaling is not None and self.positions != "rope":
+            raise ConfigError(
+                f"rope_scaling came with positions={self.positions!r}; use positions='rope', or leave it out"
             )
 
     def _check_choices(self) -> None:
@@ -138,6 +165,22 @@ def check_groups(num_heads: int, num_kv_heads: int) -> None:
             f"num_heads={num_heads} is not a multiple of num_kv_heads={num_kv_heads}; "
             f"use num_kv_heads={num_heads} for plain multi-head attention"
         )
+
+
+def check_names(given: Iterable[str], known: Iterable[str], before: str = "") -> None:
+    """Raise ConfigError at the first name that is not known, with the nearest one that is.
+
+    Args:
+        given: names that came.
+        known: names there are.
+        before: what stands before every name in the message.
+    """
+    known = list(known)
+    for name in given:
+        if name not in known:
+            near = get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {before}{near[0]}?" if near else f"known are {', '.join(known)}"
+            raise ConfigError(f"{before}{name} is not known; {hint}")
 
 
 def _check_count(name: str, value: object) -> None:

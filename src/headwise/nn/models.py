@@ -14,16 +14,25 @@ from torch import Tensor, nn
 
 from headwise.nn.cache import KVCache
 from headwise.nn.config import TransformerConfig
+from headwise.nn.head import MaskedHead
 from headwise.nn.stack import Stack
 
 __all__ = ["Decoder", "Encoder", "EncoderDecoder"]
 
 
 class Encoder(Stack):
-    """Every token may look at every other (within config.window on both sides, where set)."""
+    """Every token may look at every other (within config.window on both sides, where set).
+
+    `logits` says which token stands, or was hidden, at every position: by `head` with
+    config.masked_head, else by the token embedding alone.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config, causal=False, cross=False)
+        self.head = MaskedHead(config) if config.masked_head else None
+        self.unembed: nn.Linear | None = None
+        if config.masked_head and not config.tie_embeddings:
+            self.unembed = _fresh_unembed(config)
 
     def forward(
         self,
@@ -47,6 +56,16 @@ class Encoder(Stack):
             documents=documents,
         )
 
+    def logits(
+        self, hidden: Float[Tensor, "batch position d_model"]
+    ) -> Float[Tensor, "batch position vocab_size"]:
+        """The head applied to hidden states; the output matrix alone where there is no head."""
+        unembed = self.embedding.tokens if self.unembed is None else self.unembed
+        if self.head is None:
+            return F.linear(hidden, unembed.weight)
+        out: Tensor = self.head(hidden, unembed.weight)
+        return out
+
 
 class Decoder(Stack):
     """A causal language model; `cross` adds an attention over a memory to every block.
@@ -59,8 +78,7 @@ class Decoder(Stack):
         super().__init__(config, causal=True, cross=cross)
         self.unembed: nn.Linear | None = None
         if not config.tie_embeddings:
-            self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
-            nn.init.normal_(self.unembed.weight, std=0.02)
+            self.unembed = _fresh_unembed(config)
 
     def forward(
         self,
@@ -151,3 +169,9 @@ class EncoderDecoder(nn.Module):
             memory_padding_mask=source_padding_mask,
         )
         return logits
+
+
+def _fresh_unembed(config: TransformerConfig) -> nn.Linear:
+    unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
+    nn.init.normal_(unembed.weight, std=0.02)
+    return unembed

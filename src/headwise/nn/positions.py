@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headwise.nn.scaling import RopeScaling, attention_factor, inverse_wavelengths
+
 __all__ = ["Places", "Rotary", "alibi", "alibi_slopes", "place", "rotary", "rotate", "sinusoidal"]
 
 Rotary = tuple[Tensor, Tensor]
@@ -74,17 +76,20 @@ def rotary(
     head_dim: int,
     theta: float = 10000.0,
     dtype: torch.dtype = torch.float32,
+    scaling: RopeScaling | None = None,
 ) -> Rotary:
     """cos and sin for `rotate` (RoPE, Su et al. 2021).
 
-    Pair i turns by position * theta^(-2i / head_dim) radians.
+    Pair i turns by position * theta^(-2i / head_dim) radians, or as `scaling` says.
     Computed in float32 (or float64 where asked), then rounded to `dtype`.
     """
     exact = torch.promote_types(dtype, torch.float32)
-    even = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.int64).to(exact)
-    inverse = 1.0 / theta ** (even / head_dim)
+    inverse = inverse_wavelengths(head_dim, theta, scaling, positions.device, exact)
     angle = positions[:, None, :, None].to(exact) * inverse
-    return angle.cos().to(dtype), angle.sin().to(dtype)
+    times = attention_factor(scaling)
+    if times == 1:
+        return angle.cos().to(dtype), angle.sin().to(dtype)
+    return (times * angle.cos()).to(dtype), (times * angle.sin()).to(dtype)
 
 
 def rotate(

@@ -100,7 +100,10 @@ class Stack(nn.Module):
     def _rotary(self, places: Places, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
         if self.config.positions != "rope":
             return None
-        return rotary(places.queries, self.config.head_dim, self.config.rope_theta, dtype)
+        config = self.config
+        return rotary(
+            places.queries, config.head_dim, config.rope_theta, dtype, config.rope_scaling
+        )
 
     def _bias(self, places: Places, dtype: torch.dtype) -> Tensor | None:
         if self.config.positions != "alibi":

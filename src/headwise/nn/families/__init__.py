@@ -5,7 +5,10 @@ from __future__ import annotations
 from headwise.nn.families.bert import BERT
 from headwise.nn.families.gpt2 import GPT2
 from headwise.nn.families.llama import LLAMA
+from headwise.nn.families.mistral import MISTRAL
+from headwise.nn.families.qwen2 import QWEN2
+from headwise.nn.families.qwen3 import QWEN3
 
 __all__ = ["FAMILIES"]
 
-FAMILIES = {family.model_type: family for family in (LLAMA, BERT, GPT2)}
+FAMILIES = {family.model_type: family for family in (LLAMA, QWEN2, QWEN3, MISTRAL, BERT, GPT2)}
