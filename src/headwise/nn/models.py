@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from headwise.names import ConfigError
 from headwise.nn.cache import KVCache
 from headwise.nn.config import TransformerConfig
-from headwise.nn.head import MaskedHead
 from headwise.nn.features import Features
+from headwise.nn.head import MaskedHead
 from headwise.nn.stack import Stack
 
 __all__ = ["Decoder", "Encoder", "EncoderDecoder"]
@@ -203,6 +203,7 @@ class EncoderDecoder(nn.Module):
         """The memory that `decoder` attends to; arguments as in `forward`."""
         memory: Tensor = self.encoder(source, source_padding_mask)
         return memory
+
 
 def _fresh_unembed(config: TransformerConfig) -> nn.Linear:
     unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
