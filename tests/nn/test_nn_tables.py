@@ -266,7 +266,7 @@ def test_known_family():
     assert known_family({"model_type": "gpt2"})
     assert not known_family({"model_type": "falcon"})
     assert not known_family({})
-    with pytest.raises(ConfigError, match=r"model_type='falcon' has no table .* llama, bert, gpt2"):
+    with pytest.raises(ConfigError, match=r"model_type='falcon' has no table .* llama, qwen2, "):
         config_from({"model_type": "falcon"})
 
 
@@ -282,7 +282,12 @@ def test_known_family():
             {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
             "rope_parameters.rope_type='llama3' is not supported",
         ),
-        (llama, {"rope_scaling": {"type": "linear"}}, "rope_scaling.type='linear' is not"),
+        (llama, {"rope_scaling": {"type": "linear"}}, "rope_type is 'default' and 'linear'"),
+        (
+            llama,
+            {"rope_parameters": {"rope_type": "dynamic", "factor": 8.0}},
+            "rope_type='dynamic' is not supported, only default, linear, llama3, yarn",
+        ),
         (llama, {"rope_theta": 7.0}, "rope_parameters.rope_theta=10000.0, rope_theta=7.0"),
         (llama, {"hidden_act": "relu"}, "hidden_act='relu' is not supported"),
         (llama, {"hidden_size": None}, "config.json lacks hidden_size"),

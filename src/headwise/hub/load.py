@@ -23,7 +23,6 @@ from headwise.hub.calling import arguments_for, takes_target
 from headwise.hub.catalogue import DEFAULT
 from headwise.hub.get import get
 from headwise.hub.kept import heads_left, kept_of
-from headwise.hub.own import is_own, load_own
 from headwise.hub.reading import from_transformers, prepared, read_config, unfit
 from headwise.hub.report import say
 from headwise.hub.routes.torch_attention import is_torch_attention, opened
@@ -33,6 +32,7 @@ from headwise.hub.spread import device_of, move
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
 from headwise.names import ModelError
 from headwise.nn import Decoder, MultiHeadAttention, load_checkpoint
+from headwise.nn.own import is_own
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,10 +218,8 @@ def _from_folder(
 ) -> Model:
     config, prepare = prepared(read_config(folder))
     cut = None if prepare is None else prepare.cut
-    if is_own(config):
-        module = load_own(folder, config, device, dtype, cut)
-        return _read(name, module, False, folder, config)
-    why = "" if prepare is not None and prepare.own is False else unfit(folder, config)
+    in_transformers = prepare is not None and prepare.own is False
+    why = None if is_own(config) else "" if in_transformers else unfit(folder, config)
     if why is None:
         module = load_checkpoint(folder, device, dtype, config=config, prepare=cut)
     else:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from headwise.nn.attention import MultiHeadAttention
 from headwise.nn.block import Block, Surroundings
+from headwise.nn.building import build
 from headwise.nn.cache import KVCache, LayerCache
 from headwise.nn.config import TransformerConfig
 from headwise.nn.embedding import Embedding
 from headwise.nn.feedforward import FeedForward
+from headwise.nn.fields import config_from, known_family
 from headwise.nn.models import Decoder, Encoder, EncoderDecoder
 from headwise.nn.norms import LayerNorm, RMSNorm
 from headwise.nn.positions import alibi, alibi_slopes, place, rotary, rotate, sinusoidal
-from headwise.nn.tables import config_from, known_family, load_checkpoint
+from headwise.nn.saving import checkpoint_config, save_checkpoint, why_unfit
+from headwise.nn.scaling import RopeScaling
+from headwise.nn.tables import load_checkpoint
 
 __all__ = [
     "Block",
@@ -25,15 +29,20 @@ __all__ = [
     "LayerNorm",
     "MultiHeadAttention",
     "RMSNorm",
+    "RopeScaling",
     "Surroundings",
     "TransformerConfig",
     "alibi",
     "alibi_slopes",
+    "build",
+    "checkpoint_config",
     "config_from",
     "known_family",
     "load_checkpoint",
     "place",
     "rotary",
     "rotate",
+    "save_checkpoint",
     "sinusoidal",
+    "why_unfit",
 ]

@@ -36,7 +36,10 @@ class MultiHeadAttention(nn.Module):
         head_dim: size of a head, free of d_model; None = d_model // num_heads.
         bias: biases on the packed projection, and on the output unless `out_bias` says otherwise.
         out_bias: bias on the output projection; None = as `bias`.
+        qk_norm: epsilon of an RMSNorm over head_dim of each query and key, before they are turned;
+            None = no norm.
         dropout: rate on the pattern, in training only.
+        scale: factor on q k^T; None = 1 / sqrt(head_dim).
 
     Attributes:
         groups: how many query heads read each KV head, where heads were cut and it is not as many
@@ -60,7 +63,9 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         *,
         out_bias: bool | None = None,
+        qk_norm: float | None = None,
         dropout: float = 0.0,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
@@ -75,6 +80,7 @@ class MultiHeadAttention(nn.Module):
         self.num_kv_heads = num_kv_heads
         self.head_dim = d_model // num_heads if head_dim is None else head_dim
         self.dropout = dropout
+        self.scale = scale
         self.groups = None
         self.heads = None
         rows = (num_heads + 2 * num_kv_heads) * self.head_dim
@@ -82,6 +88,9 @@ class MultiHeadAttention(nn.Module):
         self.w_o = nn.Linear(
             num_heads * self.head_dim, d_model, bias=bias if out_bias is None else out_bias
         )
+        normed = qk_norm is not None
+        self.q_norm = nn.RMSNorm(self.head_dim, eps=qk_norm) if normed else None
+        self.k_norm = nn.RMSNorm(self.head_dim, eps=qk_norm) if normed else None
 
     def forward(
         self,
@@ -116,7 +125,7 @@ class MultiHeadAttention(nn.Module):
             if cache is not None:
                 k, v = cache.append(k, v)
         else:
-            q = self._project_rows(x, 0, self.num_heads)
+            q = _normed(self.q_norm, self._project_rows(x, 0, self.num_heads))
             k, v = self._of_memory(memory, cache)
         if self.groups is not None:
             each = [kv_head for kv_head, heads in enumerate(self.groups) for _ in range(heads)]
@@ -127,6 +136,7 @@ class MultiHeadAttention(nn.Module):
             k,
             v,
             mask,
+            scale=self.scale,
             bias=self._own_bias(bias),
             gate=None if tap is None else tap.gate,
             dropout=self.dropout if self.training else 0.0,
@@ -145,6 +155,7 @@ class MultiHeadAttention(nn.Module):
         # split first, then transpose: the other way round the backward copies all gradients once more
         parts = packed.split_with_sizes((heads, kv_heads, kv_heads), dim=2)
         q, k, v = (part.transpose(1, 2) for part in parts)
+        q, k = _normed(self.q_norm, q), _normed(self.k_norm, k)
         if rotary is not None:
             q, k = rotate(q, rotary), rotate(k, rotary)
         return q, k, v
@@ -171,6 +182,7 @@ class MultiHeadAttention(nn.Module):
             raise _wrong_stream("memory", memory, self.d_model)
         packed = self._project_rows(memory, self.num_heads, 2 * self.num_kv_heads)
         k, v = packed.chunk(2, dim=1)
+        k = _normed(self.k_norm, k)
         if cache is not None:
             cache.keep(k, v)
         return k, v
@@ -179,6 +191,11 @@ class MultiHeadAttention(nn.Module):
         """Shown by print(module)."""
         heads = f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}"
         return f"{heads}, head_dim={self.head_dim}"
+
+
+def _normed(norm: nn.Module | None, heads: Tensor) -> Tensor:
+    out: Tensor = heads if norm is None else norm(heads)
+    return out
 
 
 def _wrong_stream(name: str, x: Tensor, d_model: int) -> ShapeError:

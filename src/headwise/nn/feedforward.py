@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headwise.names import ConfigError
 from headwise.nn.config import Activation
 
-__all__ = ["FeedForward"]
+__all__ = ["FeedForward", "activation_of"]
 
 _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -20,7 +20,16 @@ _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
 }
-_GATED: dict[str, Callable[[Tensor], Tensor]] = {"swiglu": F.silu, "geglu": F.gelu}
+_GATED: dict[str, Callable[[Tensor], Tensor]] = {
+    "swiglu": F.silu,
+    "geglu": F.gelu,
+    "geglu_tanh": partial(F.gelu, approximate="tanh"),
+}
+
+
+def activation_of(name: Activation) -> Callable[[Tensor], Tensor]:
+    """The function itself; of a gated network that of its gate."""
+    return {**_PLAIN, **_GATED}[name]
 
 
 class FeedForward(nn.Module):

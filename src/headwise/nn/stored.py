@@ -11,12 +11,12 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from headwise.nn.attention import MultiHeadAttention
-from headwise.nn.families.table import Family
-from headwise.nn.tables import HfConfig, clean, family_of, source_of, weight_files
+from headwise.nn.fields import HfConfig, family_of
+from headwise.nn.tables import clean, copies_in, source_of, weight_files
 
 __all__ = ["left_out", "stored"]
 
-_HEAD = "unembed."
+_HEADS = ("lm_head.", "proj_out.", "final_logits_bias", "cls.")
 """What their base models do not have, so that it stands without the prefix."""
 
 
@@ -34,37 +34,43 @@ def stored(
         ConfigError: a weight for which the family's table has no place.
     """
     family = family_of(hf_config)
-    prefix = "" if hf_config.get("architectures") == [family.bare] else family.prefix
+    bare = hf_config.get("architectures") == [family.bare]
+    prefix = "" if bare else family.prefix
     theirs: dict[str, Tensor] = {}
     for ours, tensor in (model.state_dict() if state is None else state).items():
         weight, names = source_of(family, ours)
-        before = "" if ours.startswith(_HEAD) else prefix
+        if bare and weight.optional:
+            continue
         parts = weight.inverse(tensor, _rows(model, ours))
         for name, part in zip(names, parts, strict=True):
-            theirs[before + name] = part
+            theirs[name if name.startswith(_HEADS) else prefix + name] = part
     return theirs
 
 
-def left_out(folder: Path, hf_config: HfConfig) -> dict[str, Tensor]:
+def left_out(folder: Path, hf_config: HfConfig, model: nn.Module) -> dict[str, Tensor]:
     """The weights of a checkpoint that our blocks have no use for: a pooler, a classifier.
 
     Args:
         folder: a folder that `load_checkpoint` reads.
         hf_config: its config.json.
+        model: what was read from it; its own weights, and copies of them, are not left out.
     """
     family = family_of(hf_config)
+    ours = {name for weight in model.state_dict() for name in source_of(family, weight)[1]}
+    copies = copies_in(family, model)
     found: dict[str, Tensor] = {}
     with ExitStack() as files:
         for path in weight_files(folder):
             file = files.enter_context(safe_open(path, framework="pt"))
             for name in file.keys():  # noqa: SIM118  (safe_open is no mapping)
-                if _is_unused(family, name):
+                bare = clean(name, family)
+                if bare not in ours and _is_any(bare, family.unused) and not _is_any(bare, copies):
                     found[name] = file.get_tensor(name)
     return found
 
 
-def _is_unused(family: Family, name: str) -> bool:
-    return any(fnmatchcase(clean(name, family), pattern) for pattern in family.unused)
+def _is_any(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _rows(model: nn.Module, name: str) -> tuple[int, ...]:

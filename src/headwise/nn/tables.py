@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -21,40 +22,20 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from headwise.names import ConfigError, ModelError
+from headwise.nn.bare import empty
 from headwise.nn.config import TransformerConfig
-from headwise.nn.families import FAMILIES
-from headwise.nn.families.table import HARMLESS, REQUIRED, Family, Field, Weight
+from headwise.nn.families.table import Family, Weight
+from headwise.nn.fields import HfConfig, config_from, family_of, known_family
+from headwise.nn.own import empty_own, is_own
 
-__all__ = ["config_from", "known_family", "load_checkpoint"]
+__all__ = ["config_from", "empty", "family_of", "known_family", "load_checkpoint", "weight_files"]
 
-HfConfig = Mapping[str, Any]
 Stored = Callable[[], Tensor]
 """Reads one stored tensor."""
 
-_LAYER = re.compile(r"^blocks\.(\d+)\.")
-
-
-def known_family(hf_config: HfConfig) -> bool:
-    """Is there a table for this config.json's model_type?"""
-    return hf_config.get("model_type") in FAMILIES
-
-
-def config_from(hf_config: HfConfig) -> tuple[type[nn.Module], TransformerConfig]:
-    """Our class and configuration for a config.json of transformers (4 or 5).
-
-    Raises:
-        ConfigError: a family, a field or a value that no table knows, by name.
-    """
-    family = family_of(hf_config)
-    given = dict(_flat(hf_config, family))
-    read = {name for source in family.fields.values() for name in source.names}
-    for name, value in given.items():
-        _check_field(family, name, value, read)
-    values = {ours: _value(family, source, given) for ours, source in family.fields.items()}
-    return family.model, TransformerConfig(**values, **family.fixed)
+_LAYER = re.compile(r"\bblocks\.(\d+)\.")
 
 
 def load_checkpoint(
@@ -65,7 +46,7 @@ def load_checkpoint(
     config: HfConfig | None = None,
     prepare: Callable[[nn.Module], None] | None = None,
 ) -> nn.Module:
-    """The model in a folder of transformers' form, in our own blocks, in eval mode.
+    """The model in a folder of transformers' form, or of our own, in our own blocks, in eval mode.
 
     Args:
         folder: holds config.json and *.safetensors, in one file or several with their index.
@@ -80,115 +61,61 @@ def load_checkpoint(
     """
     folder = Path(folder)
     hf_config = _read_json(folder / "config.json") if config is None else config
-    model_class, ours = config_from(hf_config)
-    model = empty(model_class, ours)
+    own = is_own(hf_config)
+    model = empty_own(hf_config) if own else empty(*_config_of(folder, hf_config))
     if prepare is not None:
         prepare(model)
-    weights = _read_weights(folder, family_of(hf_config), model, ours.tie_embeddings)
+    weights = _own_weights(folder, model) if own else _weights(folder, family_of(hf_config), model)
     placed = {name: tensor.to(device=device, dtype=dtype) for name, tensor in weights}
     model.load_state_dict(placed, assign=True)
     return model.eval()
 
 
-def empty(model_class: Callable[..., nn.Module], config: Any, **further: Any) -> nn.Module:
-    """A model without weights, on the meta device: what its class makes of a configuration."""
-    with torch.device("meta"), _NoStart():
-        return model_class(config, **further)
+def _config_of(folder: Path, hf_config: HfConfig) -> tuple[type[nn.Module], TransformerConfig]:
+    """The class and configuration of a checkpoint; where its weights say what is tied, as they do."""
+    kind, config = config_from(hf_config)
+    family = family_of(hf_config)
+    if not family.output:
+        return kind, config
+    _, names = source_of(family, "decoder.embedding.tokens.weight")
+    with ExitStack() as files:
+        theirs = _open_weights(folder, partial(clean, family=family), files)
+        found = [theirs[name]() for name in (family.output, *names) if name in theirs]
+    alone = len(found) == 2 and not torch.equal(*found)
+    return kind, replace(config, tie_embeddings=not alone)
 
 
-def family_of(hf_config: HfConfig) -> Family:
-    """The table of a config.json's model_type.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    model_type = hf_config.get("model_type")
-    if model_type not in FAMILIES:
-        raise ConfigError(
-            f"model_type={model_type!r} has no table in headwise.nn; known are "
-            f"{', '.join(FAMILIES)} (other models of transformers load with headwise.load)"
-        )
-    return FAMILIES[model_type]
-
-
-class _NoStart(TorchFunctionMode):
-    """Leaves out every filling in place: on the meta device it would fill nothing, slowly."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
-        if name.endswith("_") and not name.endswith("__"):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
-
-
-# ---- configuration
-
-
-def _flat(hf_config: HfConfig, family: Family) -> Iterator[tuple[str, Any]]:
-    """The fields that matter, nested tables opened up: rope_parameters.rope_theta."""
-    for name, value in hf_config.items():
-        if name in HARMLESS or name in family.harmless:
-            continue
-        if isinstance(value, Mapping):
-            yield from ((f"{name}.{inner}", below) for inner, below in value.items())
-        else:
-            yield name, value
-
-
-def _check_field(family: Family, name: str, value: Any, read: set[str]) -> None:
-    if name in family.allowed:
-        if value not in family.allowed[name]:
-            known = " or ".join(map(repr, family.allowed[name]))
+def _own_weights(folder: Path, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The weights of a checkpoint in our own form, all of them and no others."""
+    wanted = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    with ExitStack() as files:
+        held = {name: read() for name, read in _open_weights(folder, str, files).items()}
+    came = {name: list(tensor.shape) for name, tensor in held.items()}
+    for name in sorted({*wanted, *came}):
+        if wanted.get(name) != came.get(name):
+            has, asks = came.get(name, "nothing"), wanted.get(name, "nothing")
             raise ConfigError(
-                f"{name}={value!r} is not supported for model_type={family.model_type!r}, "
-                f"only {known}; load it with transformers instead"
+                f"the checkpoint has {has} for {name}, config.json asks for {asks}; "
+                "the files do not belong together"
             )
-    elif name not in read:
-        raise ConfigError(
-            f"config field {name}={value!r} is not known for model_type={family.model_type!r}; "
-            "if it changes nothing, take it out of config.json, else load it with transformers"
-        )
+    yield from held.items()
 
 
-def _value(family: Family, source: Field, given: Mapping[str, Any]) -> Any:
-    """What the checkpoint says for one field of ours, in our words."""
-    found = {name: given[name] for name in source.names if given.get(name) is not None}
-    if len(set(map(repr, found.values()))) > 1:
-        said = ", ".join(f"{name}={value!r}" for name, value in found.items())
-        raise ConfigError(f"config.json contradicts itself: {said}; leave the right one")
-    if not found:
-        if source.default is REQUIRED:
-            raise ConfigError(
-                f"config.json lacks {source.names[0]}, which model_type={family.model_type!r} needs"
-            )
-        return source.default
-    name, value = next(iter(found.items()))
-    if source.values is None:
-        return value
-    if value not in source.values:
-        raise ConfigError(
-            f"{name}={value!r} is not supported for model_type={family.model_type!r}; "
-            f"known are {', '.join(source.values)}"
-        )
-    return source.values[value]
-
-
-# ---- weights
-
-
-def _read_weights(
-    folder: Path, family: Family, model: nn.Module, tied: bool
-) -> Iterator[tuple[str, Tensor]]:
+def _weights(folder: Path, family: Family, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Our weights, one by one, and then a check that nothing of theirs is left over."""
     with ExitStack() as files:
-        theirs = _open_weights(folder, family, files)
+        theirs = _open_weights(folder, partial(clean, family=family), files)
         left = set(theirs)
+        sources = {name for ours in model.state_dict() for name in source_of(family, ours)[1]}
+        dtype = torch.get_default_dtype()
         for ours, parameter in model.state_dict().items():
             weight, names = source_of(family, ours)
+            if weight.optional and not any(name in theirs for name in names):
+                yield ours, torch.zeros(parameter.shape, dtype=dtype)
+                continue
             tensor = _gather(ours, weight, names, theirs)
+            dtype = tensor.dtype
+            _check_twins(family, ours, tensor, {name: theirs[name] for name in left - sources})
             if tensor.shape != parameter.shape:
                 raise ConfigError(
                     f"{' + '.join(names)} gives {list(tensor.shape)}, config.json asks for "
@@ -196,11 +123,11 @@ def _read_weights(
                 )
             left.difference_update(names)
             yield ours, tensor
-        _check_left_over(family, left, tied)
+        _check_left_over(family, left, copies_in(family, model))
 
 
-def _open_weights(folder: Path, family: Family, files: ExitStack) -> dict[str, Stored]:
-    """Their weight names, without the family's prefix -> a function that reads the tensor."""
+def _open_weights(folder: Path, named: Callable[[str], str], files: ExitStack) -> dict[str, Stored]:
+    """The names of stored weights, as they are called here -> a function that reads the tensor."""
     theirs: dict[str, Stored] = {}
     for path in weight_files(folder):
         try:
@@ -210,7 +137,7 @@ def _open_weights(folder: Path, family: Family, files: ExitStack) -> dict[str, S
                 f"{path} cannot be read as safetensors ({error}); get it again"
             ) from error
         for name in opened.keys():  # noqa: SIM118  (safe_open is no mapping)
-            theirs[clean(name, family)] = partial(opened.get_tensor, name)
+            theirs[named(name)] = partial(opened.get_tensor, name)
     return theirs
 
 
@@ -244,7 +171,7 @@ def clean(name: str, family: Family) -> str:
 
 def source_of(family: Family, ours: str) -> tuple[Weight, list[str]]:
     """The table's line for a weight of ours, and their names for this layer."""
-    layer = _LAYER.match(ours)
+    layer = _LAYER.search(ours)
     weight = family.weights.get(_LAYER.sub("blocks.{i}.", ours))
     if weight is None:
         raise ConfigError(f"{ours} has no place in the table of model_type={family.model_type!r}")
@@ -258,10 +185,29 @@ def _gather(ours: str, weight: Weight, names: list[str], theirs: Mapping[str, St
     return weight.transform([theirs[name]() for name in names])
 
 
-def _check_left_over(family: Family, left: set[str], tied: bool) -> None:
-    unused = list(family.unused)
-    if tied and "unembed.weight" in family.weights:  # a copy that the tie makes needless
-        unused += family.weights["unembed.weight"].names
+def _check_twins(family: Family, ours: str, tensor: Tensor, theirs: Mapping[str, Stored]) -> None:
+    """Refuse what should be the same as a weight of ours and is not: the tie was undone."""
+    for name in family.twins.get(ours, ()):
+        if name in theirs and not torch.equal(theirs[name](), tensor):
+            raise ConfigError(
+                f"{name} is not the same as {family.weights[ours].names[0]}, and our blocks hold "
+                "one for both; load it with transformers instead"
+            )
+
+
+def copies_in(family: Family, model: nn.Module) -> tuple[str, ...]:
+    """Patterns of stored weights that say again what a weight of the model says: ties."""
+    config: Any = model.config
+    tied = config.tie_embeddings and "unembed.weight" in family.weights
+    held = model.state_dict().keys()
+    said = [*family.copies.items(), *family.twins.items()]
+    copies = [name for ours, names in said if ours in held for name in names]
+    copies += [family.output] if config.tie_embeddings and family.output else []
+    return (*copies, *(family.weights["unembed.weight"].names if tied else ()))
+
+
+def _check_left_over(family: Family, left: set[str], copies: tuple[str, ...]) -> None:
+    unused = (*family.unused, *copies)
     unknown = sorted(name for name in left if not any(fnmatchcase(name, p) for p in unused))
     if unknown:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.hub.load import Model
+from headwise.nn.writing import write_tokenizer
 
 __all__ = ["write_beside"]
 
@@ -36,16 +37,7 @@ def write_beside(model: Model, folder: Path) -> None:
         else:
             shutil.copyfile(path, folder / path.name)
     if model.tokenizer is not None and not any(folder.glob("*token*")):
-        _write_tokenizer(model, folder)
-
-
-def _write_tokenizer(model: Model, folder: Path) -> None:
-    given: Any = model.given
-    if hasattr(given, "save_pretrained"):
-        given.save_pretrained(folder)
-        return
-    tokenizer: Any = model.tokenizer
-    if hasattr(tokenizer, "save"):
-        tokenizer.save(str(folder / "tokenizer.json"))
-    else:  # one of transformers without a fast twin
-        tokenizer.tokenizer.save_pretrained(folder)
+        given: Any = model.given
+        of_transformers = hasattr(given, "save_pretrained")
+        held = given if of_transformers else getattr(model.tokenizer, "tokenizer", model.tokenizer)
+        write_tokenizer(held, folder)

@@ -15,11 +15,11 @@ from torch import nn
 
 from headwise.cut.pruning.record import Cut, apply_cut
 from headwise.hub.kept import Kept
-from headwise.hub.own import OWN
 from headwise.hub.reading import Prepare
 from headwise.hub.report import say
 from headwise.names import ConfigError
 from headwise.nn import MultiHeadAttention
+from headwise.nn.own import OWN
 
 __all__ = ["FIELD", "field_of", "prepare"]
 

@@ -10,15 +10,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from headwise.cut.saving.weights import write_json, write_weights
 from headwise.hub.load import Model
-from headwise.hub.own import OWN, config_of, empty_own
 from headwise.hub.reading import hushed
 from headwise.hub.report import say
 from headwise.names import ModelError
 from headwise.nn import known_family
+from headwise.nn.bare import empty
+from headwise.nn.fields import config_from, family_of
+from headwise.nn.own import OWN, empty_own
+from headwise.nn.saving import checkpoint_config
 from headwise.nn.stored import left_out, stored
-from headwise.nn.tables import config_from, empty, family_of
+from headwise.nn.writing import write_json, write_shards
 
 __all__ = ["Form", "Heads", "form_of"]
 
@@ -40,10 +42,11 @@ def form_of(model: Model) -> Form:
             )
         return InTransformers(module, copy.deepcopy(module.config))
     if type(module) in OWN.values():
-        config = model.config
-        if config is not None and known_family(config):
-            return InFamily(module, dict(config), model.folder, model.name)
-        return InOwnWords(config_of(module))
+        read = model.config
+        if read is not None and known_family(read):
+            return InFamily(module, dict(read), model.folder, model.name)
+        said = checkpoint_config(module)
+        return InFamily(module, said, None, model.name) if known_family(said) else InOwnWords(said)
     raise ModelError(
         f"{model.name} is a {type(module).__name__}, which no config.json can build again; keep its "
         "weights with torch.save(model.module.state_dict(), path) and build it in your own code"
@@ -156,13 +159,13 @@ class InFamily:
         for name, tensor in self._left_out().items():
             weights[name] = tensor.to(dtype) if tensor.is_floating_point() else tensor
         write_json(folder / "config.json", config)
-        write_weights(folder, weights, max_shard_size)
+        write_shards(folder, weights, max_shard_size)
 
     def _left_out(self) -> dict[str, Tensor]:
         if self.folder is None:
             return {}
         try:
-            return left_out(self.folder, self.config)
+            return left_out(self.folder, self.config, self.module)
         except (OSError, ModelError):
             say(
                 f"{self.name}: {self.folder} is gone, and with it what our blocks do not run",
@@ -195,7 +198,7 @@ class InOwnWords:
     def write(self, folder: Path, state: Mapping[str, Tensor], max_shard_size: int | str) -> None:
         """By our own names."""
         write_json(folder / "config.json", self.config)
-        write_weights(folder, dict(state), max_shard_size)
+        write_shards(folder, dict(state), max_shard_size)
 
 
 Form = InTransformers | InFamily | InOwnWords

@@ -19,10 +19,10 @@ from headwise.cut.saving.beside import write_beside
 from headwise.cut.saving.field import FIELD, field_of
 from headwise.cut.saving.forms import Form, form_of
 from headwise.cut.saving.plain import in_plain_words
-from headwise.cut.saving.weights import write_json
 from headwise.files import check_folder, replacing_folder
 from headwise.hub.load import Model
 from headwise.names import ModelError, OutputError
+from headwise.nn.writing import write_json
 from headwise.see.texts.refusing import check_model
 
 __all__ = ["Saved", "save"]

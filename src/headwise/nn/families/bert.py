@@ -1,8 +1,12 @@
-"""BERT encoders (MiniLM, multilingual-e5-small): hidden states, no task heads."""
+"""BERT encoders (MiniLM, multilingual-e5-small): hidden states, and the head for hidden words."""
 
 from __future__ import annotations
 
-from headwise.nn.families.table import Family, Field, as_is, join_heads
+from collections.abc import Mapping
+from typing import Any
+
+from headwise.names import ConfigError
+from headwise.nn.families.table import Derived, Family, Field, as_is, join_heads
 from headwise.nn.models import Encoder
 
 __all__ = ["BERT"]
@@ -10,6 +14,24 @@ __all__ = ["BERT"]
 _SELF = "encoder.layer.{i}.attention.self."
 _OUTPUT = "encoder.layer.{i}.attention.output."
 _LAYER = "encoder.layer.{i}."
+_HEAD = "cls.predictions."
+_WITH_HEAD = ("BertForMaskedLM", "BertForPreTraining")
+_BARE = "BertModel"
+
+
+def _has_head(given: Mapping[str, Any]) -> bool:
+    return any(name in _WITH_HEAD for name in given.get("architectures") or ())
+
+
+def _tied(given: Mapping[str, Any]) -> bool:
+    """Without a head there is nothing that could be tied or not."""
+    if _has_head(given) and given.get("tie_word_embeddings") is False:
+        raise ConfigError(
+            "tie_word_embeddings=False is not supported for model_type='bert' with a head; load it with "
+            "transformers instead"
+        )
+    return True
+
 
 BERT = Family(
     model_type="bert",
@@ -37,6 +59,12 @@ BERT = Family(
         "token_types": Field(("type_vocab_size",), 2),
         "dropout": Field(("hidden_dropout_prob",), 0.1),
         "attention_dropout": Field(("attention_probs_dropout_prob",), 0.1),
+        "masked_head": Derived(
+            ("architectures",),
+            _has_head,
+            lambda config: {"architectures": [_WITH_HEAD[0] if config.masked_head else _BARE]},
+        ),
+        "tie_embeddings": Derived(("tie_word_embeddings",), _tied, lambda config: {}),
     },
     fixed={
         "attention_bias": True,
@@ -55,9 +83,8 @@ BERT = Family(
         "add_cross_attention": (False,),
     },
     harmless=frozenset(
-        # the pooler and the language-model head are left out, and with them the tie to it
+        # the pooler is left out
         {
-            "tie_word_embeddings",
             "directionality",
             "pooler_fc_size",
             "pooler_num_attention_heads",
@@ -88,9 +115,16 @@ BERT = Family(
         "blocks.{i}.ffn.w_out.bias": as_is(_LAYER + "output.dense.bias"),
         "blocks.{i}.ffn_norm.weight": as_is(_LAYER + "output.LayerNorm.weight"),
         "blocks.{i}.ffn_norm.bias": as_is(_LAYER + "output.LayerNorm.bias"),
+        "head.dense.weight": as_is(_HEAD + "transform.dense.weight"),
+        "head.dense.bias": as_is(_HEAD + "transform.dense.bias"),
+        "head.norm.weight": as_is(_HEAD + "transform.LayerNorm.weight"),
+        "head.norm.bias": as_is(_HEAD + "transform.LayerNorm.bias"),
+        "head.bias": as_is(_HEAD + "bias"),
     },
     unused=("pooler.*", "cls.*", "classifier.*", "qa_outputs.*", "embeddings.position_ids"),
     prefix="bert.",
-    bare="BertModel",
+    bare=_BARE,
+    written={"pad_token_id": None},
+    copies={"head.bias": (_HEAD + "decoder.weight", _HEAD + "decoder.bias")},
     old_endings={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )

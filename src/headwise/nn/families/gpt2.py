@@ -85,4 +85,10 @@ GPT2 = Family(
     unused=("h.*.attn.bias", "h.*.attn.masked_bias"),
     prefix="transformer.",
     bare="GPT2Model",
+    written={
+        "architectures": ["GPT2LMHeadModel"],
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": None,
+    },
 )

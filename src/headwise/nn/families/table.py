@@ -9,9 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headwise.nn.config import TransformerConfig
+
 __all__ = [
     "HARMLESS",
     "REQUIRED",
+    "Derived",
     "Family",
     "Field",
     "Weight",
@@ -39,20 +42,41 @@ class Field:
         names: their names for it; a dot reaches into a nested table. Several must agree.
         default: what their code takes when none is there (REQUIRED: an error).
         values: their value -> ours, where they differ; a value that is not here is an error.
+        null: null is a value of its own, None, and not the default.
     """
 
     names: tuple[str, ...]
     default: Any = REQUIRED
     values: Mapping[Any, Any] | None = None
+    null: bool = False
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A field of ours that several of theirs say together.
+
+    Args:
+        names: the fields it reads; a dot reaches into a nested table.
+        read: all of their fields, by such names -> ours; ConfigError where we compute no such thing.
+        write: our configuration -> their fields that say it.
+    """
+
+    names: tuple[str, ...]
+    read: Callable[[Mapping[str, Any]], Any]
+    write: Callable[[TransformerConfig], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Weight:
-    """Where a weight of ours comes from: their names, `{i}` for the layer, what joins them and what parts them."""
+    """Where a weight of ours comes from: their names, `{i}` for the layer, what joins them and what parts them.
+
+    An `optional` one is 0 where a checkpoint does not have it.
+    """
 
     names: tuple[str, ...]
     transform: Transform
     inverse: Inverse
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,12 +94,19 @@ class Family:
         unused: patterns (fnmatch) of their weights that we leave out on purpose.
         prefix: what some of their classes put before every name.
         bare: their class that puts nothing before the names.
+        written: their fields, that no field of ours says, as a new config.json has them.
+        refuses: why their class refuses a configuration that fits the table; "" where it does not.
+        copies: our weight -> patterns of their weights that a model with it has no use for: copies.
         old_endings: endings of weight names that were renamed over time.
+        variants: their field -> its value -> weights that come from elsewhere with it.
+        twins: our weight -> names under which a checkpoint may hold the same once more.
+        output: their output matrix, where its being there says that it is not tied, whatever
+            config.json says; "" where config.json says it.
     """
 
     model_type: str
     model: type[nn.Module]
-    fields: Mapping[str, Field]
+    fields: Mapping[str, Field | Derived]
     fixed: Mapping[str, Any]
     allowed: Mapping[str, tuple[Any, ...]]
     harmless: frozenset[str]
@@ -83,7 +114,13 @@ class Family:
     unused: tuple[str, ...]
     prefix: str
     bare: str
+    written: Mapping[str, Any]
+    refuses: Callable[[TransformerConfig], str] = lambda config: ""
+    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     old_endings: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[Any, Mapping[str, Weight]]] = field(default_factory=dict)
+    twins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    output: str = ""
 
 
 def as_is(*names: str) -> Weight:
