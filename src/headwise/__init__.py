@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from headwise.see.summary import summarise as summarise
     from headwise.show.notebook.showing import view as view
     from headwise.show.page.saving import save_page as save_page
+    from headwise.train.starting import fit as fit
 
 __version__ = "0.1.0"
 
@@ -83,6 +84,7 @@ _HOMES = {
     "examples": "headwise.see.roles.examples",
     "export_onnx": "headwise.cut.saving.onnx",
     "fires": "headwise.see.neurons.firing",
+    "fit": "headwise.train.starting",
     "flow": "headwise.check.flow.flowing",
     "generate": "headwise.hub.generating",
     "heal": "headwise.cut.healing.healing",
@@ -132,6 +134,7 @@ __all__ = [
     "examples",
     "export_onnx",
     "fires",
+    "fit",
     "flow",
     "generate",
     "heal",

@@ -32,6 +32,7 @@ from headwise.cli.regroup.command import regroup as _regroup
 from headwise.cli.roles.command import roles as _roles
 from headwise.cli.serve.command import serve as _serve
 from headwise.cli.time.command import time as _time
+from headwise.cli.train.command import train as _train
 from headwise.names import HeadwiseError
 
 _INTERRUPTED = 130
@@ -55,8 +56,9 @@ def app() -> None:
 _SEE = (_look, _serve, _profile, _roles, _circuits, _clusters, _neurons)
 _CHECK = (_mask, _audit)
 _CUT = (_ablate, _rank, _prune, _regroup, _heal, _time)
+_MAKE = (_train,)
 
-for _command in (*_SEE, *_CHECK, *_CUT, _doctor):
+for _command in (*_SEE, *_CHECK, *_CUT, *_MAKE, _doctor):
     app.add_command(_command)
 
 

@@ -90,10 +90,12 @@ class StepProgress:
 
     Args:
         total: how many there are.
+        short: steps that take no time by themselves: a line says how the run stands, not how long the step takes.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, short: bool = False) -> None:
         self.total = total
+        self._short = short
         self._state: tuple[int, str] = (0, "")
         self._since = time.monotonic()
         self._ended = threading.Event()
@@ -133,5 +135,6 @@ class StepProgress:
         while not self._ended.wait(_STEP_EVERY):
             done, what = self._state
             seconds = time.monotonic() - self._since
-            line = f"{done} of {self.total} done, now {what} ({seconds:.0f} s)"
+            long = f" done, now {what} ({seconds:.0f} s)"
+            line = f"{done} of {self.total}{f': {what}' if self._short else long}"
             Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)

@@ -17,6 +17,7 @@ from headwise.cut.losses import Loss, LossFunction, losses_of, mean_loss
 from headwise.cut.telling import Progress
 from headwise.hub.load import Model
 from headwise.names import ModelError
+from headwise.nn.optimizing import adamw, cosine
 
 __all__ = ["Tuning", "clock"]
 
@@ -67,7 +68,8 @@ class Tuning:
             until: says after each step why to stop, "" = go on; of several processes the first that says so counts.
             progress: is told how it stands.
         """
-        optimizer, schedule = self._optimizer(steps)
+        optimizer = adamw(self.parameters, self.learning_rate, self.weight_decay)
+        schedule = cosine(optimizer, self.warmup, steps)
         best, sound = (State(self.parameters) if self.best else None), State(self.parameters)
         changing = False
         self._look(held, 0, best)
@@ -171,27 +173,6 @@ class Tuning:
         """Clip the gradients; their length before."""
         most = math.inf if self.clip is None else self.clip
         return float(nn.utils.clip_grad_norm_(self.parameters, most))
-
-    def _optimizer(self, steps: int) -> tuple[torch.optim.AdamW, Any]:
-        """AdamW, with decay for matrices alone; the rate rises over the warm-up, then falls as a cosine to 0."""
-        kinds: list[dict[str, Any]] = [
-            {"params": [p for p in self.parameters if p.dim() > 1]},
-            {"params": [p for p in self.parameters if p.dim() <= 1], "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.AdamW(
-            [kind for kind in kinds if kind["params"]],
-            lr=self.learning_rate,
-            weight_decay=self.weight_decay,
-        )
-
-        def share(step: int) -> float:
-            if step < self.warmup:
-                return (step + 1) / (self.warmup + 1)
-            return 0.5 + 0.5 * math.cos(
-                math.pi * (step - self.warmup) / max(steps - self.warmup, 1)
-            )
-
-        return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, share)
 
     def _why(self, word: str) -> str:
         """Why to stop, agreed among the processes."""

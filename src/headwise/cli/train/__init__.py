@@ -1,0 +1,1 @@
+"""`headwise train`: `command` reads the arguments, `running` does what they ask."""

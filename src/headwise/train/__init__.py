@@ -1,0 +1,1 @@
+"""Training: what is read and learned from, the loop, its checkpoints."""

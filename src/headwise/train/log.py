@@ -1,0 +1,122 @@
+"""The log of a training: a line of CSV for each step, written as it goes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from headwise.files import replacing
+from headwise.names import OutputError
+
+__all__ = ["Line", "Log", "read_log"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One step.
+
+    Attributes:
+        step: from 1.
+        loss: the mean over the step's tokens before it, in nats.
+        held_out: the mean loss of the held-out texts after it; None where they were not looked at.
+        rate: of the step.
+        norm: of the gradients, before they were clipped.
+        tokens: counted since the first step.
+        speed: tokens per second of this step.
+        seconds: since the first step, without pauses between runs.
+    """
+
+    step: int
+    loss: float
+    held_out: float | None
+    rate: float
+    norm: float
+    tokens: int
+    speed: float
+    seconds: float
+
+
+_KINDS: dict[str, Any] = {"step": int, "tokens": int}
+
+
+class Log:
+    """log.csv, held open while a training runs.
+
+    Args:
+        path: where it is.
+        until: the last step of an old log that is kept; 0 = a new log.
+
+    Attributes:
+        before: the lines that were kept.
+
+    Raises:
+        OutputError: it cannot be read or written.
+    """
+
+    def __init__(self, path: Path, until: int) -> None:
+        self.path = path
+        self.before = [line for line in read_log(path) if line.step <= until] if until else []
+        if [line.step for line in self.before] != list(range(1, until + 1)):
+            raise OutputError(
+                f"{path} does not hold the steps up to {until}, which the checkpoint goes on from; "
+                "put the log of this run there again"
+            )
+        with replacing(path, "the log") as place:
+            place.write_text(
+                "".join(map(_row, [[f.name for f in fields(Line)], *map(_values, self.before)])),
+                encoding="utf-8",
+            )
+        self._file = path.open("a", encoding="utf-8", newline="")
+
+    def add(self, line: Line) -> None:
+        """Append a line."""
+        self._file.write(_row(_values(line)))
+        self._file.flush()
+
+    def sync(self) -> None:
+        """Let the disk have it."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """No more lines will come."""
+        self._file.close()
+
+
+def read_log(path: Path) -> list[Line]:
+    """The whole lines of a log; none where there is no log.
+
+    Raises:
+        OutputError: it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise OutputError(f"the log {path} cannot be read: {error}") from None
+    whole = text[: text.rfind("\n") + 1]
+    try:
+        return [_read(row) for row in csv.DictReader(io.StringIO(whole))]
+    except (KeyError, TypeError, ValueError) as error:
+        raise OutputError(f"{path} is no log of a training ({error})") from None
+
+
+def _read(row: dict[str, str]) -> Line:
+    values: dict[str, Any] = {
+        f.name: _KINDS.get(f.name, float)(row[f.name] or "nan") for f in fields(Line)
+    }
+    return Line(**{**values, "held_out": values["held_out"] if row["held_out"] else None})
+
+
+def _values(line: Line) -> Sequence[object]:
+    return ["" if x is None else repr(x) for x in astuple(line)]
+
+
+def _row(values: Sequence[object]) -> str:
+    return ",".join(map(str, values)) + "\n"

@@ -1,0 +1,227 @@
+"""What a training is asked for: a checked recipe, and the TOML file that it stands in.
+
+[model]        fields of TransformerConfig, and class = "Decoder"
+[train]        fields of Recipe
+[tokenizer]    vocab_size = 2048 for a new one, or from = "MODEL or FILE"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from difflib import get_close_matches
+from importlib.resources import files
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from headwise.names import ConfigError
+
+__all__ = ["Dtype", "Objective", "Plan", "Recipe", "read_plan", "shipped"]
+
+Objective = Literal["causal", "masked", "pairs"]
+Dtype = Literal["auto", "float32", "bfloat16"]
+
+_CHOICES = {"objective": get_args(Objective), "dtype": get_args(Dtype)}
+_COUNTS = ("context", "rows", "accumulate", "steps", "evaluate_every", "save_every", "keep")
+_SHARES = ("least_rate", "held_out", "mask_share", "repeats", "weight_decay", "warmup")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a model is trained; the same recipe, texts and machine give the same weights.
+
+    Attributes:
+        objective: the next token ("causal"), hidden tokens ("masked"), or a target of each source ("pairs").
+        context: tokens of a row.
+        rows: of a step, in all processes and parts together.
+        accumulate: in how many parts a step's rows are run through, to need less memory.
+        steps: of AdamW.
+        learning_rate: the highest.
+        warmup: steps over which the rate rises.
+        least_rate: what the rate falls to as a half cosine, as a share of the highest.
+        weight_decay: of matrices.
+        betas: of AdamW.
+        clip: the longest the gradients may be together; 0 = any.
+        dtype: of the passes: "float32", "bfloat16" (autocast; weights stay float32), or "auto": bfloat16 where it
+            was measured to pay.
+        seed: of the weights at the start, of the order of the rows, and of dropout.
+        evaluate_every, save_every: after how many steps the held-out texts are looked at, a checkpoint is written.
+        keep: how many checkpoints are kept.
+        held_out: share of the texts that is held out, where no others are given.
+        mask_share: share of the tokens that are hidden ("masked").
+        repeats: share of the rows whose second half says the first again ("causal"), for induction.
+        vocab_size: of a tokenizer made from the texts.
+
+    Raises:
+        ConfigError: a value that cannot be.
+    """
+
+    objective: Objective = "causal"
+    context: int = 256
+    rows: int = 32
+    accumulate: int = 1
+    steps: int = 1000
+    learning_rate: float | int = 1e-3
+    warmup: int = 50
+    least_rate: float | int = 0.1
+    weight_decay: float | int = 0.1
+    betas: tuple[float, float] = (0.9, 0.95)
+    clip: float | int = 1.0
+    dtype: Dtype = "auto"
+    seed: int = 0
+    evaluate_every: int = 100
+    save_every: int = 100
+    keep: int = 2
+    held_out: float | int = 0.05
+    mask_share: float | int = 0.15
+    repeats: float | int = 0.0
+    vocab_size: int = 2048
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "betas", _betas(self.betas))
+        for name, known in _CHOICES.items():
+            _check_choice(name, getattr(self, name), known)
+        for name in (*_COUNTS, "vocab_size"):
+            _check_whole(name, getattr(self, name), 1)
+        for name in ("warmup", "seed"):
+            _check_whole(name, getattr(self, name), 0)
+        for name in ("learning_rate", "clip", *_SHARES):
+            _check_number(name, getattr(self, name))
+        if not self.learning_rate > 0:
+            raise ConfigError(f"learning_rate={self.learning_rate!r} must be above 0")
+        for name in ("least_rate", "held_out", "mask_share", "repeats"):
+            if getattr(self, name) > 1:
+                raise ConfigError(
+                    f"{name}={getattr(self, name)!r} is a share; use a number from 0 to 1"
+                )
+        if self.context < 2:
+            raise ConfigError("context=1 leaves nothing to predict from; use 2 or more")
+        if self.rows < self.accumulate:
+            raise ConfigError(
+                f"rows={self.rows} cannot be run in accumulate={self.accumulate} parts; use more rows, or fewer parts"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**asdict(self), "betas": list(self.betas)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All that a configuration file says.
+
+    Attributes:
+        model: fields of the model's configuration; empty where its weights are taken from another model.
+        recipe: how it is trained.
+        tokenizer: a model or a file whose tokenizer is taken; None = one is made from the texts.
+    """
+
+    model: Mapping[str, Any] = field(default_factory=dict)
+    recipe: Recipe = field(default_factory=Recipe)
+    tokenizer: str | None = None
+
+    def changed(self, **given: Any) -> Plan:
+        """With other fields of the recipe; None leaves one as it is.
+
+        Raises:
+            ConfigError: a field that is not known, or a value that cannot be.
+        """
+        _check_names(given, [f.name for f in fields(Recipe)], "field of [train]", "known are")
+        return replace(self, recipe=replace(self.recipe, **_some(given)))
+
+
+def read_plan(config: str | Path | Mapping[str, Any]) -> Plan:
+    """The plan in a TOML file, or that ships with headwise under this name.
+
+    Args:
+        config: the path of a file, a name (`shipped()`), or what such a file says.
+
+    Raises:
+        ConfigError: no such file, no TOML, an unknown name in it, or a value that cannot be.
+    """
+    said = config if isinstance(config, Mapping) else _parsed(config)
+    where = "" if isinstance(config, Mapping) else f" in {config}"
+    _check_names(said, ("model", "train", "tokenizer"), f"table{where}", "the tables are")
+    for name, table in said.items():
+        if not isinstance(table, Mapping):
+            raise ConfigError(
+                f"{name}={table!r}{where} is no table; write [{name}] above its fields"
+            )
+    train, tokenizer = dict(said.get("train", {})), dict(said.get("tokenizer", {}))
+    _check_names(
+        tokenizer, ("vocab_size", "from"), f"field of [tokenizer]{where}", "its fields are"
+    )
+    _check_names(train, [f.name for f in fields(Recipe)], f"field of [train]{where}", "known are")
+    if "vocab_size" in tokenizer:
+        train["vocab_size"] = tokenizer["vocab_size"]
+    source = tokenizer.get("from")
+    if source is not None and not isinstance(source, str):
+        raise ConfigError(
+            f"from={source!r} in [tokenizer]{where} is no name; use a model or a file"
+        )
+    return Plan(model=dict(said.get("model", {})), recipe=Recipe(**train), tokenizer=source)
+
+
+def shipped() -> list[str]:
+    """The names of the recipes that come with headwise."""
+    found = (files("headwise.train") / "recipes").iterdir()
+    return sorted(one.name.removesuffix(".toml") for one in found if one.name.endswith(".toml"))
+
+
+def _parsed(config: str | Path) -> Mapping[str, Any]:
+    path: Any = Path(config)
+    if str(config) in shipped():
+        path = files("headwise.train") / "recipes" / f"{config}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        near = get_close_matches(str(config), shipped(), 1)
+        known = ", ".join(shipped()) or "none"
+        hint = f"did you mean {near[0]}?" if near else f"give a TOML file, or one of: {known}"
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise ConfigError(f"the configuration {config} cannot be read: {why}; {hint}") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"the configuration {config} is no TOML: {error}") from None
+
+
+def _check_names(came: Iterable[str], known: Iterable[str], what: str, list_: str) -> None:
+    known = list(known)
+    for name in came:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"{list_} {', '.join(known)}"
+            raise ConfigError(f"{name} is no {what}; {hint}")
+
+
+def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        near = get_close_matches(str(value), known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+        raise ConfigError(f"{name}={value!r} is not known; {hint}")
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{name}={value!r} must be a whole number of {least} or more")
+
+
+def _check_number(name: str, value: object) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not isfinite(value) or value < 0:  # type: ignore[arg-type, operator]
+        raise ConfigError(f"{name}={value!r} must be a number of 0 or more")
+
+
+def _betas(value: object) -> tuple[float, float]:
+    if isinstance(value, list | tuple) and len(value) == 2:
+        one, two = value
+        if all(isinstance(x, int | float) and 0 <= x < 1 for x in (one, two)):
+            return float(one), float(two)
+    raise ConfigError(f"betas={value!r} must be two numbers, each from 0 to below 1")
+
+
+def _some(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,241 @@
+"""hw.fit: a model trained on texts, from a configuration; and the same run taken up again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+import torch
+from torch import nn
+
+from headwise.cut.pruning.record import cut_of
+from headwise.cut.telling import Progress
+from headwise.hub.load import load
+from headwise.names import ConfigError, ModelError
+from headwise.nn import Decoder, Encoder, EncoderDecoder, build
+from headwise.train.data import byte_bpe, check_vocabulary, tokenizer_of
+from headwise.train.fitting import fit as fit_feed
+from headwise.train.processes import Processes, joined
+from headwise.train.recipe import Plan, Recipe, read_plan
+from headwise.train.run import Run, read_asked
+from headwise.train.sources import Given, Sources, check_stamp, feeds_of, gathered
+
+__all__ = ["fit", "resume"]
+
+_CLASSES: dict[str, type[nn.Module]] = {
+    "causal": Decoder,
+    "masked": Encoder,
+    "pairs": EncoderDecoder,
+}
+"""What each objective trains."""
+
+_SPECIAL = {
+    "causal": ("<|endoftext|>",),
+    "masked": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    "pairs": ("<|endoftext|>",),
+}
+"""Special tokens of a tokenizer that is made."""
+
+
+def fit(
+    texts: Given,
+    config: str | Path | Mapping[str, Any] | Plan,
+    folder: str | Path,
+    *,
+    held_out: Given | None = None,
+    tokenizer: str | tokenizers.Tokenizer | None = None,
+    init: str | None = None,
+    by: str = "file",
+    field: str | None = None,
+    device: str | None = None,
+    shards: bool | None = None,
+    resume: bool = False,
+    stop: Callable[[], bool] | None = None,
+    quiet: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Train a model on texts, so that it can be killed at any moment and taken up again.
+
+        run = hw.fit([Path("book.txt")], "recipe.toml", "run")
+        model = hw.load("run")
+
+    Args:
+        texts: texts, or files (as `Path`); of the objective "pairs" pairs of a source and a target, or their files.
+        config: a TOML file with [model], [train] and [tokenizer]; a name that ships with headwise; or what such a
+            file says.
+        folder: of the run: it holds the model when it is done (`headwise.train.run`).
+        held_out: texts whose loss is looked at; None = the recipe's share of `texts`.
+        tokenizer: a model or file that has one; None = as the configuration says, else one made from the texts.
+        init: a model of our blocks whose weights it starts from, and whose tokenizer it reads with.
+        by: what one document of a file is: the "file", a "line" or a "paragraph".
+        field: JSON lines: the field that holds the text.
+        device: where it runs; None = a GPU where there is one.
+        shards: each process holds a share of the weights alone (FSDP).
+        resume: go on with the run in the folder.
+        stop: asked after each step whether to end it.
+        quiet: no progress on stderr.
+        progress: called as progress(steps done, steps in all, how it stands), in place of lines on stderr.
+
+    Raises:
+        ConfigError: a configuration that cannot be built, or does not fit the tokenizer or the run.
+        TextError: texts that cannot be read, are too few, or have changed since the run began.
+        ModelError: a loss that is no number; the last good checkpoint is kept.
+        OutputError: a folder that cannot be written.
+    """
+    plan = config if isinstance(config, Plan) else read_plan(config)
+    folder, recipe = Path(folder), plan.recipe
+    sources = gathered(texts, held_out, recipe, by, field)
+    before = read_asked(folder) if resume else {}
+    if resume:
+        check_stamp(before.get("texts", {}), sources.stamp)
+    accelerator = joined(device)
+    start = None if init is None else _loaded(init)
+    named = tokenizer if tokenizer is not None else plan.tokenizer
+    read = _tokenizer(named, start, folder, sources, recipe, Processes(accelerator))
+    module = _module(plan, read, start)
+    feed, held = feeds_of(sources, read, recipe)
+    asked = {
+        "tokenizer": {
+            "from": named if isinstance(named, str) else None,
+            "sha256": hashlib.sha256(read.to_str().encode()).hexdigest(),
+        },
+        "texts": sources.stamp,
+        "start": {"init": init, "shards": shards},
+    }
+    return fit_feed(
+        module,
+        feed,
+        held,
+        recipe,
+        folder,
+        tokenizer=read,
+        accelerator=accelerator,
+        shards=shards,
+        asked=asked,
+        resume=resume,
+        stop=stop,
+        quiet=quiet,
+        progress=progress,
+    )
+
+
+def resume(
+    folder: str | Path,
+    *,
+    device: str | None = None,
+    stop: Callable[[], bool] | None = None,
+    quiet: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Go on with a run of files, with what its run.toml says.
+
+    Args:
+        folder: of the run.
+        device, stop, quiet, progress: as `fit` takes them.
+
+    Raises:
+        OutputError: no run, or one whose checkpoints are all damaged.
+        TextError: a text that is gone or has changed.
+        ConfigError: it was begun from texts in memory.
+    """
+    asked = read_asked(Path(folder))
+    texts, start = asked.get("texts", {}), asked.get("start", {})
+    if "files" not in texts:
+        raise ConfigError(
+            f"the run in {folder} was begun from texts in memory; call headwise.fit with them again and resume=True"
+        )
+    held = texts.get("held_out_files")
+    return fit(
+        [Path(one) for one in texts["files"]],
+        Plan(model=asked["model"], recipe=Recipe(**asked["train"])),
+        folder,
+        held_out=None if held is None else [Path(one) for one in held],
+        tokenizer=asked.get("tokenizer", {}).get("from"),
+        init=start.get("init"),
+        by=texts.get("by", "file"),
+        field=texts.get("field"),
+        device=device,
+        shards=start.get("shards"),
+        resume=True,
+        stop=stop,
+        quiet=quiet,
+        progress=progress,
+    )
+
+
+def _loaded(init: str) -> Any:
+    """A model of our blocks, whole."""
+    model = load(init, dtype="float32")
+    if not isinstance(model.module, tuple(_CLASSES.values())):
+        raise ModelError(
+            f"{init} runs in transformers, and training is of models of headwise.nn; start from one of those"
+        )
+    if cut_of(model.module) is not None:
+        raise ModelError(f"{init} has heads cut; headwise heal tunes such a model")
+    return model
+
+
+def _tokenizer(
+    named: str | tokenizers.Tokenizer | None,
+    start: Any,
+    folder: Path,
+    sources: Sources,
+    recipe: Recipe,
+    processes: Processes,
+) -> tokenizers.Tokenizer:
+    """The one that was asked for; that of the model it starts from; that of the run; a new one."""
+    if isinstance(named, tokenizers.Tokenizer):
+        return named
+    own = folder / "tokenizer.json"
+    if own.is_file():
+        return tokenizer_of(own)
+    if named is not None:
+        return tokenizer_of(named)
+    if start is not None and start.tokenizer is not None:
+        return start.tokenizer  # type: ignore[no-any-return]
+    made: list[str] = []
+
+    def make() -> None:
+        made.append(byte_bpe(sources.texts, recipe.vocab_size, _SPECIAL[recipe.objective]).to_str())
+
+    processes.together(make)
+    return tokenizers.Tokenizer.from_str(processes.everyone(made)[0][0])
+
+
+def _module(plan: Plan, tokenizer: tokenizers.Tokenizer, start: Any) -> nn.Module:
+    """The model that is trained, with its weights of the start."""
+    recipe = plan.recipe
+    if start is not None:
+        module: nn.Module = start.module
+    else:
+        if not plan.model:
+            raise ConfigError(
+                "the configuration has no [model]; write its fields, or start from a model with init"
+            )
+        said = dict(plan.model)
+        said.setdefault("vocab_size", tokenizer.get_vocab_size(with_added_tokens=True))
+        if "model_type" not in said:
+            said.setdefault("class", _CLASSES[recipe.objective].__name__)
+            said.setdefault("max_length", recipe.context)
+        torch.manual_seed(recipe.seed)
+        module = build(said)
+    _check_module(module, tokenizer, recipe)
+    return module
+
+
+def _check_module(module: Any, tokenizer: tokenizers.Tokenizer, recipe: Recipe) -> None:
+    wanted = _CLASSES[recipe.objective]
+    if not isinstance(module, wanted):
+        raise ConfigError(
+            f"objective={recipe.objective!r} trains class {wanted.__name__!r}, and the model is of class "
+            f"{type(module).__name__!r}; change one of the two"
+        )
+    check_vocabulary(tokenizer, module.config.vocab_size)
+    if module.config.positions == "learned" and module.config.max_length < recipe.context:
+        raise ConfigError(
+            f"context={recipe.context} tokens do not fit into max_length={module.config.max_length} of the model; "
+            "use one number for both"
+        )
