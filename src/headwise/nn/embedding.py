@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -63,3 +64,9 @@ class Embedding(nn.Module):
             x = self.norm(x)
         out: Tensor = self.dropout(x)
         return out
+
+    def unembed(
+        self, hidden: Float[Tensor, "batch position d_model"]
+    ) -> Float[Tensor, "batch position vocab_size"]:
+        """The token embedding as output matrix, applied to hidden states."""
+        return F.linear(hidden, self.tokens.weight)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -108,8 +107,9 @@ class Decoder(Stack):
         self, hidden: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position vocab_size"]:
         """The output matrix applied to hidden states."""
-        unembed = self.embedding.tokens if self.unembed is None else self.unembed
-        return F.linear(hidden, unembed.weight)
+        unembed = self.embedding.unembed if self.unembed is None else self.unembed
+        logits: Tensor = unembed(hidden)
+        return logits
 
     def new_cache(self, max_length: int | None = None) -> KVCache:
         """An empty cache with room for `max_length` tokens (None = config.max_length)."""
