@@ -23,19 +23,14 @@ class Share:
     Attributes:
         heads: its query heads, among all of the layer.
         kv_heads: the KV heads they read, among all of the layer.
-        groups: how many of its query heads read each of these.
+        groups: how many of its query heads read each of these; None = as many on every process.
         alone: whether no KV head is read on two processes, and each reads as many.
     """
 
     heads: range
     kv_heads: range
-    groups: tuple[int, ...]
+    groups: tuple[int, ...] | None
     alone: bool
-
-    @property
-    def uneven(self) -> tuple[int, ...] | None:
-        """The groups where they are not all of one size."""
-        return self.groups if len(set(self.groups)) > 1 else None
 
 
 def share_of(reads: Sequence[int], num_kv_heads: int, rank: int, size: int) -> Share:
@@ -52,10 +47,12 @@ def share_of(reads: Sequence[int], num_kv_heads: int, rank: int, size: int) -> S
     alone = num_kv_heads % size == 0 and all(
         sorted(set(run)) == list(range(i * own, (i + 1) * own)) for i, run in enumerate(runs)
     )
+    sizes = {run.count(kv_head) for run in runs for kv_head in run}
     mine = runs[rank]
     kv_heads = range(min(mine, default=0), max(mine, default=-1) + 1)
     groups = tuple(mine.count(kv_head) for kv_head in kv_heads)
-    return Share(range(rank * each, (rank + 1) * each), kv_heads, groups, alone)
+    heads = range(rank * each, (rank + 1) * each)
+    return Share(heads, kv_heads, groups if len(sizes) > 1 else None, alone)
 
 
 class SplitAttention(MultiHeadAttention):
@@ -63,7 +60,7 @@ class SplitAttention(MultiHeadAttention):
 
     Attributes:
         total_heads: query heads of the layer on all processes.
-        total_kv_heads: its KV heads.
+        total_kv_heads: its KV heads; as many as query heads where these do not share them evenly.
         first_head: which of the layer's query heads is the first of this process.
     """
 

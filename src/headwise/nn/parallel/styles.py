@@ -55,11 +55,12 @@ class ByHeads(ParallelStyle):
         module.w_qkv = Packed(parts)  # type: ignore[assignment]
         ids = range(heads) if module.heads is None else module.heads
         split = mixed(module, SplitAttention)
-        split.total_heads, split.total_kv_heads = heads, kv_heads
+        split.total_heads = heads
+        split.total_kv_heads = kv_heads if module.groups is None else heads
         split.first_head = share.heads.start
         split.heads = tuple(ids[h] for h in share.heads)
         split.num_heads, split.num_kv_heads = len(share.heads), len(share.kv_heads)
-        split.groups = share.uneven
+        split.groups = share.groups
         return split
 
 
