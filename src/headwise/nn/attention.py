@@ -138,7 +138,7 @@ class MultiHeadAttention(nn.Module):
             mask,
             scale=self.scale,
             bias=self._own_bias(bias),
-            gate=None if tap is None else tap.gate,
+            gate=None if tap is None else self._own_gate(tap.gate),
             dropout=self.dropout if self.training else 0.0,
             observers=() if tap is None else tap.observers,
             meter=None if tap is None else tap.meter,
@@ -172,6 +172,10 @@ class MultiHeadAttention(nn.Module):
         if bias is None or self.heads is None or bias.shape[1] in (1, self.num_heads):
             return bias
         return bias[:, list(self.heads)]
+
+    def _own_gate(self, gate: Tensor | None) -> Tensor | None:
+        """Of a gate of all heads of the layer, that of the heads there are here."""
+        return gate
 
     def _of_memory(self, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor]:
         """k and v of the memory, taken from the cache where it holds them."""

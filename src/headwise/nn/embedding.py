@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -81,3 +82,9 @@ class Embedding(nn.Module):
         """
         del self.tokens
         object.__setattr__(self, "tokens", other.tokens)  # not registered here
+
+    def unembed(
+        self, hidden: Float[Tensor, "batch position d_model"]
+    ) -> Float[Tensor, "batch position vocab_size"]:
+        """The token embedding as output matrix, applied to hidden states."""
+        return F.linear(hidden, self.tokens.weight)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -66,10 +65,11 @@ class Encoder(Stack):
         self, hidden: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position vocab_size"]:
         """The head applied to hidden states; the output matrix alone where there is no head."""
-        unembed = self.embedding.tokens if self.unembed is None else self.unembed
+        unembed = self.embedding.unembed if self.unembed is None else self.unembed
         if self.head is None:
-            return F.linear(hidden, unembed.weight)
-        out: Tensor = self.head(hidden, unembed.weight)
+            logits: Tensor = unembed(hidden)
+            return logits
+        out: Tensor = unembed(self.head(hidden)) + self.head.bias
         return out
 
 
@@ -140,10 +140,11 @@ class Decoder(Stack):
         self, hidden: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position vocab_size"]:
         """The output matrix applied to hidden states."""
-        unembed = self.embedding.tokens if self.unembed is None else self.unembed
         if self.config.scale_logits:
             hidden = hidden * self.config.d_model**-0.5
-        return F.linear(hidden, unembed.weight, self.output_bias)
+        unembed = self.embedding.unembed if self.unembed is None else self.unembed
+        logits: Tensor = unembed(hidden)
+        return logits if self.output_bias is None else logits + self.output_bias
 
     def new_cache(self, max_length: int | None = None) -> KVCache:
         """An empty cache with room for `max_length` tokens (None = config.max_length)."""
