@@ -29,6 +29,7 @@ def test_what_is_in_use(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.__version__ in said["torch"]
     assert said["transformers"] == transformers.__version__
     assert said["devices"].startswith("cpu")
+    assert said["mini"].startswith("in the package, ")
 
 
 def test_forced_off(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:

@@ -36,9 +36,23 @@ def _lines() -> Iterator[tuple[str, str]]:
     yield "devices", ", ".join(_devices())
     for package in ("transformers", "tokenizers", "safetensors"):
         yield package, _version(package)
+    yield "mini", _mini()
     yield "models", f"{models_folder()} ({'there' if models_folder().is_dir() else 'empty so far'})"
     if os.environ.get(kernel.VARIABLE):
         yield kernel.VARIABLE, os.environ[kernel.VARIABLE]
+
+
+def _mini() -> str:
+    """Whether the model of the package is there, and how large its folder is."""
+    from headwise.hub.get import get
+    from headwise.names import ModelError
+
+    try:
+        folder = get("mini")
+    except ModelError as error:
+        return str(error)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    return f"in the package, {size / 1e6:.1f} MB: {folder}"
 
 
 def _named(path: str) -> str:

