@@ -88,7 +88,9 @@ def test_gradients_that_are_no_number_stop_it(tmp_path):
         return grad * float("inf") if len(read_log(tmp_path / "run" / "log.csv")) == 5 else grad
 
     module.final_norm.weight.register_hook(hook)
-    with pytest.raises(ModelError, match=r"at step 6 the loss was [\d.]+ and the gradients' length (nan|inf)"):
+    with pytest.raises(
+        ModelError, match=r"at step 6 the loss was [\d.]+ and the gradients' length (nan|inf)"
+    ):
         trained(tmp_path / "run", module=module)
 
 
@@ -99,7 +101,9 @@ def test_a_held_out_loss_that_is_no_number_stops_it(tmp_path):
 
     from headwise.train.fitting import fit
 
-    with pytest.raises(ModelError, match=r"the held-out loss was nan after step 4; there is no checkpoint"):
+    with pytest.raises(
+        ModelError, match=r"the held-out loss was nan after step 4; there is no checkpoint"
+    ):
         fit(poisoned(float("nan")), Counting(), Infinite(), recipe(), tmp_path / "run", quiet=True)
     assert not checkpoints(tmp_path / "run" / "checkpoints")
 
@@ -185,8 +189,14 @@ def test_a_text_that_is_no_utf8_is_told_with_its_byte(tmp_path):
     [
         ({"model": {"num_heads": 3}}, "d_model=16 is not a multiple of num_heads=3"),
         ({"model": {"n_heads": 3}}, "num_heads"),
-        ({"model": {"vocab_size": 100}}, r"the tokenizer has 270 ids and the model embeds vocab_size=100"),
-        ({"model": {"class": "Encoder"}}, "objective='causal' trains class 'Decoder'.*class 'Encoder'"),
+        (
+            {"model": {"vocab_size": 100}},
+            r"the tokenizer has 270 ids and the model embeds vocab_size=100",
+        ),
+        (
+            {"model": {"class": "Encoder"}},
+            "objective='causal' trains class 'Decoder'.*class 'Encoder'",
+        ),
         (
             {"model": {"positions": "learned", "max_length": 8}},
             "context=16 tokens do not fit into max_length=8",
@@ -212,7 +222,9 @@ def test_changed_texts_are_refused_by_name(tmp_path):
     hw.fit([path], CONFIG, folder, quiet=True)
     resume(folder, quiet=True)
     path.write_text(TEXT + "one more\n")
-    with pytest.raises(TextError, match=r"a.txt is not what the run was begun with \([\d,]+ bytes then"):
+    with pytest.raises(
+        TextError, match=r"a.txt is not what the run was begun with \([\d,]+ bytes then"
+    ):
         resume(folder, quiet=True)
     path.unlink()
     with pytest.raises(TextError, match=r"a.txt"):
@@ -232,11 +244,23 @@ def test_an_encoder_masked_and_another_start(tmp_path):
     run = hw.fit([TEXT], config, tmp_path / "masked", quiet=True)
     assert isinstance(run.model, Encoder)
     first = hw.fit([TEXT], CONFIG, tmp_path / "first", quiet=True)
-    again = hw.fit([TEXT], {"train": CONFIG["train"]}, tmp_path / "again", init=str(tmp_path / "first"), quiet=True)
+    again = hw.fit(
+        [TEXT],
+        {"train": CONFIG["train"]},
+        tmp_path / "again",
+        init=str(tmp_path / "first"),
+        quiet=True,
+    )
     assert again.log[0].loss < first.log[0].loss
     assert (tmp_path / "again" / "tokenizer.json").exists()
     with pytest.raises(ConfigError, match="objective='masked' trains class 'Encoder'"):
-        hw.fit([TEXT], {"train": config["train"]}, tmp_path / "no", init=str(tmp_path / "first"), quiet=True)
+        hw.fit(
+            [TEXT],
+            {"train": config["train"]},
+            tmp_path / "no",
+            init=str(tmp_path / "first"),
+            quiet=True,
+        )
     small = TransformerConfig(vocab_size=9, d_model=8, num_layers=1, num_heads=1)
     save_checkpoint(type(first.model)(small), tmp_path / "small")
     with pytest.raises(ConfigError, match="the model embeds vocab_size=9"):

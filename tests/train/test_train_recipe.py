@@ -43,7 +43,10 @@ def test_values_that_cannot_be(fields, said):
     ("config", "said"),
     [
         ({"trian": {}}, "trian is no table; did you mean train?"),
-        ({"train": {"lerning_rate": 1}}, r"lerning_rate is no field of \[train\]; did you mean learning_rate"),
+        (
+            {"train": {"lerning_rate": 1}},
+            r"lerning_rate is no field of \[train\]; did you mean learning_rate",
+        ),
         ({"train": {"xyzzy": 1}}, "xyzzy is no field of .*; known are objective, context"),
         ({"tokenizer": {"form": "x"}}, r"form is no field of \[tokenizer\]; did you mean from"),
         ({"tokenizer": {"from": 3}}, "from=3 in .* is no name"),
@@ -60,18 +63,24 @@ def test_plans_that_cannot_be_read(config, said):
 
 def test_a_file_is_read_and_its_mistakes_name_it(tmp_path):
     path = tmp_path / "a.toml"
-    path.write_text('[model]\nd_model = 8\n[train]\nsteps = 7\nbetas = [0.8, 0.9]\n[tokenizer]\nvocab_size = 300\n')
+    path.write_text(
+        "[model]\nd_model = 8\n[train]\nsteps = 7\nbetas = [0.8, 0.9]\n[tokenizer]\nvocab_size = 300\n"
+    )
     plan = read_plan(path)
     assert plan.model == {"d_model": 8}
     assert (plan.recipe.steps, plan.recipe.betas, plan.recipe.vocab_size) == (7, (0.8, 0.9), 300)
-    assert plan.changed(steps=9, rows=None).recipe == Recipe(steps=9, betas=(0.8, 0.9), vocab_size=300)
-    with pytest.raises(ConfigError, match="stpes is no field of .*; did you mean steps"):
+    assert plan.changed(steps=9, rows=None).recipe == Recipe(
+        steps=9, betas=(0.8, 0.9), vocab_size=300
+    )
+    with pytest.raises(ConfigError, match=r"stpes is no field of .*; did you mean steps"):
         plan.changed(stpes=3)
     path.write_text("[train]\nstep = 7\n")
-    with pytest.raises(ConfigError, match=r"step is no field of \[train\] in .*a.toml; did you mean steps"):
+    with pytest.raises(
+        ConfigError, match=r"step is no field of \[train\] in .*a.toml; did you mean steps"
+    ):
         read_plan(path)
     path.write_text("[train\n")
-    with pytest.raises(ConfigError, match="a.toml is no TOML"):
+    with pytest.raises(ConfigError, match=r"a.toml is no TOML"):
         read_plan(str(path))
 
 
