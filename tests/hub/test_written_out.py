@@ -54,7 +54,7 @@ def w_o(model: nn.Module, path: str) -> nn.Module | None:
     return None
 
 
-@pytest.mark.parametrize("name", [*(set(WRITTEN) - {"xlnet"})])
+@pytest.mark.parametrize("name", sorted(set(WRITTEN) - {"xlnet"}))
 def test_a_gate_is_zeroing_the_heads_slice_of_what_w_o_reads(name: str) -> None:
     inputs, loaded = inputs_of(name), hw.load(build(name))
     layer = loaded.anatomy.layers[-1]

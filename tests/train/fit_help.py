@@ -49,7 +49,8 @@ def tiny(dropout: float = 0.1, **fields: Any) -> Decoder:
 
 
 def trained(folder: Path, *, held: bool = True, **given: Any) -> Run:
-    module = given.pop("module", None) or tiny(given.pop("dropout", 0.1))
+    dropout = given.pop("dropout", 0.1)
+    module = given.pop("module", None) or tiny(dropout)
     asked = given.pop("recipe", None) or recipe()
     feed = given.pop("feed", None) or Counting(rows=asked.rows)
     held_out = Counting(seed=1, rows=asked.rows) if held else None

@@ -29,7 +29,16 @@ def test_it_learns_and_says_so(tmp_path):
     assert read_log(tmp_path / "run" / "log.csv") == list(run.log)
     with (tmp_path / "run" / "log.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["step", "loss", "held_out", "rate", "norm", "tokens", "speed", "seconds"]
+    assert list(rows[0]) == [
+        "step",
+        "loss",
+        "held_out",
+        "rate",
+        "norm",
+        "tokens",
+        "speed",
+        "seconds",
+    ]
     assert [one.name for one in checkpoints(tmp_path / "run" / "checkpoints")] == [
         "step-00000100",
         "step-00000150",
@@ -79,7 +88,9 @@ def test_the_schedule_rises_and_falls():
         optimizer.step()
         schedule.step()
     assert rates[:4] == pytest.approx([0.25, 0.5, 0.75, 1.0])
-    assert rates == pytest.approx([*rates[:3], *(0.6 + 0.4 * math.cos(math.pi * n / 8) for n in range(9))])
+    assert rates == pytest.approx(
+        [*rates[:3], *(0.6 + 0.4 * math.cos(math.pi * n / 8) for n in range(9))]
+    )
     assert rates[-1] == pytest.approx(0.2)
 
 
@@ -106,9 +117,14 @@ def test_the_held_out_loss_is_of_every_row_once(tmp_path):
         stepper = Stepper(run.model, recipe(accumulate=parts), Processes(joined("cpu")))
         found = stepper.look(feed)
         run.model.eval()
-        batches = [feed.batch(step, rows) for step, rows in ((1, None), (2, None), (3, None), (4, slice(0, 2)))]
+        batches = [
+            feed.batch(step, rows)
+            for step, rows in ((1, None), (2, None), (3, None), (4, slice(0, 2)))
+        ]
         sums = [
-            F.cross_entropy(run.model(b.inputs["ids"]).flatten(0, 1), b.goal.flatten(), reduction="sum").item()
+            F.cross_entropy(
+                run.model(b.inputs["ids"]).flatten(0, 1), b.goal.flatten(), reduction="sum"
+            ).item()
             for b in batches
         ]
         assert found == pytest.approx(sum(sums) / sum(b.tokens for b in batches), rel=1e-5)
@@ -163,7 +179,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, capfd):
     assert same(again, whole)
     (old / "state.json").write_text("{")
     (new / "state.safetensors").unlink()
-    with pytest.raises(OutputError, match="every checkpoint in .* is damaged"):
+    with pytest.raises(OutputError, match=r"every checkpoint in .* is damaged"):
         trained(folder, resume=True)
 
 
@@ -178,7 +194,9 @@ def test_a_log_without_its_steps_is_refused(tmp_path):
 def test_other_settings_are_refused_by_name(tmp_path):
     folder = tmp_path / "run"
     trained(folder)
-    with pytest.raises(ConfigError, match=r"learning_rate=0.005 in \[train\].*learning_rate=0.1 came"):
+    with pytest.raises(
+        ConfigError, match=r"learning_rate=0.005 in \[train\].*learning_rate=0.1 came"
+    ):
         trained(folder, resume=True, recipe=recipe(learning_rate=0.1))
     with pytest.raises(ConfigError, match=r"d_model=16 in \[model\].*d_model=32 came"):
         trained(folder, resume=True, module=tiny(d_model=32))

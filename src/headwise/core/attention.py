@@ -22,6 +22,7 @@ from torch import Tensor
 from headwise.core import plain
 from headwise.core.arguments import check, check_extras, fits, require_tensor
 from headwise.core.bands import chunked
+from headwise.core.halves import sdpa
 from headwise.core.masks import Mask
 from headwise.core.masks import positions as positions_of
 from headwise.core.scores import Scores, mix, open_rows
@@ -220,15 +221,9 @@ def _fused(
         if z is not None:
             return z
     if bias is None and form in ("full", "causal"):
-        return F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            dropout_p=dropout,
-            is_causal=form == "causal",
-            scale=scale,
-            enable_gqa=q.shape[1] != k.shape[1],
-        )
+        groups = q.shape[1] // k.shape[1]
+        is_causal = form == "causal"
+        return sdpa(q, k, v, dropout=dropout, is_causal=is_causal, scale=scale, groups=groups)
     if mask is None or form == "full":
         return _dense(q, k, v, None, scale, bias, dropout, guard=False)
     if bias is None and form == "chunked":
@@ -262,7 +257,7 @@ def _dense(
         allowed = allowed | blind
     attn_mask = allowed
     if bias is not None:
-        attn_mask = bias.to(q.dtype)
+        attn_mask = bias
         if allowed is not None:
             attn_mask = attn_mask.masked_fill(~allowed, float("-inf"))
         attn_mask, blind = open_rows(attn_mask, blind)
@@ -271,7 +266,5 @@ def _dense(
     if groups > 1 and not takes_groups:
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         groups = 1
-    z = F.scaled_dot_product_attention(
-        q, k, v, attn_mask=attn_mask, dropout_p=dropout, scale=scale, enable_gqa=groups > 1
-    )
+    z = sdpa(q, k, v, bias=attn_mask, dropout=dropout, scale=scale, groups=groups)
     return z if blind is None else z.masked_fill(blind, 0.0)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headwise.core import kernel
+from headwise.core.halves import TILES
 from headwise.core.masks import Form
 from headwise.core.scores import Scores
 
@@ -42,9 +43,4 @@ def _faster(scores: Scores, v: Tensor, form: Form) -> bool:
     path = kernel.status().path
     if path == "avx2" and form in ("full", "causal") and k.shape[-2] > MOST_KEYS_AVX2:
         return False
-    return not (q.dtype is torch.bfloat16 and _has_tiles())
-
-
-def _has_tiles() -> bool:
-    """Whether this CPU multiplies bfloat16 matrices in hardware (AMX), which sdpa then uses."""
-    return bool(torch.cpu._is_amx_tile_supported())
+    return not (q.dtype is torch.bfloat16 and TILES)

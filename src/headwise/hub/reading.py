@@ -15,7 +15,8 @@ from torch import nn
 
 from headwise.hub.report import say
 from headwise.names import ConfigError, HeadwiseError, ModelError
-from headwise.nn import config_from, known_family
+from headwise.nn import EncoderDecoder, config_from, known_family
+from headwise.nn.fields import family_of
 
 __all__ = ["Prepare", "from_transformers", "hushed", "prepared", "read_config", "unfit"]
 
@@ -77,8 +78,14 @@ def prepared(config: Mapping[str, Any]) -> tuple[dict[str, Any], Prepare | None]
 
 
 def unfit(folder: Path, config: Mapping[str, Any]) -> str | None:
-    """Why a checkpoint does not run in our blocks: "" where no table is for it, None where it does."""
+    """Why a checkpoint does not run in our blocks: "" where nothing is to be said, None where it does.
+
+    What reads one thing and writes another runs in transformers, whose processors prepare both; our blocks have it
+    by headwise.nn.load_checkpoint.
+    """
     if not known_family(config) or not any(folder.glob("*.safetensors")):
+        return ""
+    if issubclass(family_of(config).model, EncoderDecoder):
         return ""
     try:
         config_from(config)

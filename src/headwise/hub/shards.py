@@ -1,4 +1,4 @@
-"""Heads split over processes: under a tensor parallel plan each process attends with some heads of a layer.
+"""Heads split over processes: by a tensor parallel plan, or `headwise.nn.parallel`, each attends with some of them.
 
 Which ones is read from the model itself: the attention's weights are DTensors, whose mesh says which of how many
 shares is this process's, and a share is a run of heads in order. A plan may split the weights and still attend
@@ -24,19 +24,21 @@ __all__ = [
     "local_gate",
     "local_part",
     "num_kv_heads",
+    "of_ours",
     "shard_of",
     "stated_heads",
     "whole",
 ]
 
 _HEADS = (
+    "total_heads",
     "num_attention_heads",
     "num_heads",
     "n_head",
     "encoder_attention_heads",
     "decoder_attention_heads",
 )
-_KV_HEADS = ("num_key_value_heads", "num_kv_heads")
+_KV_HEADS = ("total_kv_heads", "num_key_value_heads", "num_kv_heads")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +82,11 @@ def whole(module: nn.Module, scores: Scores, v: Tensor, z: Tensor) -> tuple[Scor
     shard = shard_of(module, scores.shape[1])
     if shard is None:
         return scores, v, z
-    k = scores.k
-    if num_kv_heads(module, scores) != k.shape[1]:
+    k, kv_heads = scores.k, num_kv_heads(module, scores)
+    if kv_heads != k.shape[1] or of_ours(module):
         k, v = shard.gather(k), shard.gather(v)
+        again = k.shape[1] // kv_heads  # of ours, one that several processes read comes from each
+        k, v = k[:, ::again], v[:, ::again]
     bias, sink = scores.bias, scores.sink
     if bias is not None and bias.shape[1] > 1:
         bias = shard.gather(bias)
@@ -107,6 +111,8 @@ def num_kv_heads(module: nn.Module, scores: Scores) -> int:
     shard = shard_of(module, heads)
     if shard is None:
         return kv_heads
+    if of_ours(module):
+        return int(module.total_kv_heads)  # type: ignore[arg-type]  # of SplitAttention
     split = kv_heads == heads or _share(module, kv_heads, _KV_HEADS) is not None
     return kv_heads * shard.size if split else kv_heads
 
@@ -114,6 +120,11 @@ def num_kv_heads(module: nn.Module, scores: Scores) -> int:
 def is_split(model: nn.Module) -> bool:
     """Whether a tensor parallel plan shares this model out among processes, which must then run it together."""
     return any(True for _ in _splits(model))
+
+
+def of_ours(module: nn.Module) -> bool:
+    """Whether `headwise.nn.parallel` split this attention layer."""
+    return hasattr(module, _HEADS[0])
 
 
 def local_part(weight: Tensor, axis: int, size: int) -> Tensor:
@@ -138,6 +149,8 @@ def _share(module: nn.Module, heads: int, names: tuple[str, ...]) -> Shard | Non
     split = next(_splits(module), None)
     if split is None:
         return None
+    if of_ours(module):
+        names = names[:1]  # the others are those of this process
     homes = (module, getattr(module, "config", None))
     known = {getattr(home, name, None) for home in homes for name in names}
     return split if heads not in known else None

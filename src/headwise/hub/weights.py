@@ -21,6 +21,7 @@ from headwise.hub.listening import Call, Calls, Norm, linear_call, listening, no
 from headwise.hub.load import Model
 from headwise.hub.outputs import OutputMap, OutputWatch, watching
 from headwise.hub.projections import Projection, Sought, projection
+from headwise.hub.shards import is_split
 from headwise.names import LayerId, ModelError
 from headwise.nn import Decoder
 
@@ -91,8 +92,12 @@ def weights_of(model: Model, inputs: Mapping[str, Any]) -> Weights:
         inputs: what it is called with, named as transformers does.
 
     Raises:
-        ModelError: no attention layer ran.
+        ModelError: no attention layer ran, or the model is split over processes.
     """
+    if is_split(model.module):
+        raise ModelError(
+            f"{model.name} is split over processes, and its weights with it; load it on one to read them"
+        )
     layers = model.anatomy.layers
     finder = _Finder()
     with (

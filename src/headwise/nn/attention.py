@@ -39,6 +39,7 @@ class MultiHeadAttention(nn.Module):
         qk_norm: epsilon of an RMSNorm over head_dim of each query and key, before they are turned;
             None = no norm.
         dropout: rate on the pattern, in training only.
+        scale: factor on q k^T; None = 1 / sqrt(head_dim).
 
     Attributes:
         groups: how many query heads read each KV head, where heads were cut and it is not as many
@@ -64,6 +65,7 @@ class MultiHeadAttention(nn.Module):
         out_bias: bool | None = None,
         qk_norm: float | None = None,
         dropout: float = 0.0,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
@@ -78,6 +80,7 @@ class MultiHeadAttention(nn.Module):
         self.num_kv_heads = num_kv_heads
         self.head_dim = d_model // num_heads if head_dim is None else head_dim
         self.dropout = dropout
+        self.scale = scale
         self.groups = None
         self.heads = None
         rows = (num_heads + 2 * num_kv_heads) * self.head_dim
@@ -133,8 +136,9 @@ class MultiHeadAttention(nn.Module):
             k,
             v,
             mask,
+            scale=self.scale,
             bias=self._own_bias(bias),
-            gate=None if tap is None else tap.gate,
+            gate=None if tap is None else self._own_gate(tap.gate),
             dropout=self.dropout if self.training else 0.0,
             observers=() if tap is None else tap.observers,
             meter=None if tap is None else tap.meter,
@@ -168,6 +172,10 @@ class MultiHeadAttention(nn.Module):
         if bias is None or self.heads is None or bias.shape[1] in (1, self.num_heads):
             return bias
         return bias[:, list(self.heads)]
+
+    def _own_gate(self, gate: Tensor | None) -> Tensor | None:
+        """Of a gate of all heads of the layer, that of the heads there are here."""
+        return gate
 
     def _of_memory(self, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor]:
         """k and v of the memory, taken from the cache where it holds them."""

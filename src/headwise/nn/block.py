@@ -96,4 +96,5 @@ def _make_attention(config: TransformerConfig) -> MultiHeadAttention:
         out_bias=config.attention_out_bias,
         qk_norm=config.norm_eps if config.qk_norm else None,
         dropout=config.attention_dropout,
+        scale=config.attention_scale,
     )

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Literal, get_args
 from headwise.names import ConfigError
 from headwise.nn.scaling import RopeScaling
 
-__all__ = ["Activation", "Norm", "NormPosition", "Positions", "TransformerConfig"]
+__all__ = ["Activation", "Norm", "NormPosition", "Positions", "Sinusoids", "TransformerConfig"]
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 Norm = Literal["layer", "rms"]
 NormPosition = Literal["pre", "post"]
-Positions = Literal["none", "sinusoidal", "learned", "rope", "alibi"]
+Positions = Literal["none", "sinusoidal", "learned", "rope", "alibi", "relative"]
+Sinusoids = Literal["interleaved", "halves"]
 
 # None may be given and is never found: __post_init__ fills it in.
 # A table of a TOML or JSON file may be given for the scaling, and is made one.
 if TYPE_CHECKING:
     FilledIn = int
+    FilledInFlag = bool
     Scaling = RopeScaling | None
 else:
     FilledIn = int | None
+    FilledInFlag = bool | None
     Scaling = RopeScaling | Mapping | None
 
 _CHOICES = {
@@ -31,9 +34,10 @@ _CHOICES = {
     "norm": get_args(Norm),
     "norm_position": get_args(NormPosition),
     "positions": get_args(Positions),
+    "sinusoids": get_args(Sinusoids),
 }
 _COUNTS = ("vocab_size", "d_model", "num_layers", "num_heads", "max_length")
-_RESOLVED_COUNTS = ("num_kv_heads", "head_dim", "d_ff", "num_decoder_layers")
+_RESOLVED_COUNTS = ("num_kv_heads", "head_dim", "d_ff", "num_decoder_layers", "encoder_max_length")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +46,25 @@ class TransformerConfig:
 
     Fields given as None are filled in when the configuration is made, so a reader always finds a
     number: `num_kv_heads` (num_heads), `head_dim` (d_model // num_heads), `d_ff` (4 * d_model),
-    `num_decoder_layers` (num_layers; used by EncoderDecoder alone).
+    `num_decoder_layers` (num_layers), `encoder_max_length` (max_length; these two are used by
+    EncoderDecoder alone), `scale_embeddings` (True with sinusoidal positions).
 
     Lengths and windows are counted in tokens, a token's own key included. `token_types` is the
     size of BERT's segment table (0 = none), `embedding_norm` BERT's norm after the embeddings,
     `final_norm` the norm after the last block (customary with norm_position "pre").
+    `attention_scale` is the factor on q k^T (None = 1 / sqrt(head_dim)). `scale_embeddings`
+    multiplies token embeddings by sqrt(d_model), `scale_logits` what the output matrix reads by
+    1 / sqrt(d_model), `output_bias` adds a bias to the logits.
+
+    positions "relative" is T5's: a learned bias for each head and bucket of distances, made once
+    for a whole stack; half of the buckets hold one distance each, the other half grow up to
+    `relative_max_distance`. `sinusoids` says where the cosines stand: on every other channel, or
+    after all sines. `position_offset` is the number of rows that a table of learned positions
+    holds before the row of position 0.
+
+    `features` makes an encoder read sound: so many channels (mel bins) of frames instead of token
+    ids, which two convolutions bring to half as many positions. `share_embeddings` gives encoder
+    and decoder one token embedding.
 
     `qk_norm` puts an RMSNorm over head_dim on queries and keys, before rope (Qwen3). `masked_head`
     gives an Encoder BERT's head for hidden words: a layer, its norm, a bias for each token.
@@ -80,11 +98,22 @@ class TransformerConfig:
     rope_theta: float | int = 10000.0
     rope_scaling: Scaling = None
     window: int | None = None
+    attention_scale: float | int | None = None
+    relative_buckets: int = 32
+    relative_max_distance: int = 128
+    sinusoids: Sinusoids = "interleaved"
+    position_offset: int = 0
+    encoder_max_length: FilledIn = None  # type: ignore[assignment]
 
     token_types: int = 0
     embedding_norm: bool = False
     masked_head: bool = False
     tie_embeddings: bool = True
+    share_embeddings: bool = False
+    scale_embeddings: FilledInFlag = None  # type: ignore[assignment]
+    scale_logits: bool = False
+    output_bias: bool = False
+    features: int = 0
 
     dropout: float | int = 0.0
     attention_dropout: float | int = 0.0
@@ -112,6 +141,8 @@ class TransformerConfig:
             ("head_dim", self.d_model // self.num_heads),
             ("d_ff", 4 * self.d_model),
             ("num_decoder_layers", self.num_layers),
+            ("encoder_max_length", self.max_length),
+            ("scale_embeddings", self.positions == "sinusoidal"),
         ):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -147,15 +178,33 @@ class TransformerConfig:
     def _check_numbers(self) -> None:
         if self.window is not None:
             _check_count("window", self.window)
-        if self.token_types < 0:
-            raise ConfigError(f"token_types={self.token_types} is negative; use 0 for no segments")
+        for name in ("token_types", "position_offset", "features"):
+            _check_count(name, getattr(self, name), least=0)
+        for name in ("token_types", "share_embeddings"):
+            if self.features and getattr(self, name):
+                raise ConfigError(
+                    f"{name}={getattr(self, name)} came with features={self.features}, and an "
+                    f"encoder that reads sound has no token embedding; leave {name} out"
+                )
         for name in ("dropout", "attention_dropout"):
             value = getattr(self, name)
             if not 0 <= value < 1:
                 raise ConfigError(f"{name}={value} is not a rate; use 0 <= {name} < 1")
-        for name in ("norm_eps", "rope_theta"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name}={getattr(self, name)} must be greater than 0")
+        for name in ("norm_eps", "rope_theta", "attention_scale"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"{name}={value} must be greater than 0")
+        self._check_relative()
+
+    def _check_relative(self) -> None:
+        buckets, furthest = self.relative_buckets, self.relative_max_distance
+        _check_count("relative_buckets", buckets, least=4)
+        _check_count("relative_max_distance", furthest)
+        if furthest <= buckets // 2:
+            raise ConfigError(
+                f"relative_max_distance={furthest} must be greater than half of "
+                f"relative_buckets={buckets}; use {4 * buckets}"
+            )
 
 
 def check_groups(num_heads: int, num_kv_heads: int) -> None:
@@ -183,6 +232,6 @@ def check_names(given: Iterable[str], known: Iterable[str], before: str = "") ->
             raise ConfigError(f"{before}{name} is not known; {hint}")
 
 
-def _check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name}={value!r} is not a count; use a whole number of 1 or more")
+def _check_count(name: str, value: object, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{name}={value!r} is not a count; use a whole number of {least} or more")

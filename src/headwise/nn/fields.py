@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -36,7 +36,11 @@ def family_of(hf_config: HfConfig) -> Family:
             f"model_type={model_type!r} has no table in headwise.nn; known are "
             f"{', '.join(FAMILIES)} (other models of transformers load with headwise.load)"
         )
-    return FAMILIES[model_type]
+    family = FAMILIES[model_type]
+    weights = dict(family.weights)
+    for name, by_value in family.variants.items():
+        weights |= by_value.get(hf_config.get(name), {})
+    return replace(family, weights=weights) if family.variants else family
 
 
 def config_from(hf_config: HfConfig) -> tuple[type[nn.Module], TransformerConfig]:

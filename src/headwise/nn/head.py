@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -15,7 +14,7 @@ __all__ = ["MaskedHead"]
 
 
 class MaskedHead(nn.Module):
-    """norm(act(dense(x))) times an output matrix that is given, plus a bias (Devlin et al. 2018).
+    """norm(act(dense(x))), and the bias of what an output matrix makes of it (Devlin et al. 2018).
 
     Args:
         config: sizes, norm, and the activation, of gated ones that of the gate.
@@ -31,14 +30,12 @@ class MaskedHead(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(
-        self,
-        hidden: Float[Tensor, "batch position d_model"],
-        unembed: Float[Tensor, "vocab_size d_model"],
-    ) -> Float[Tensor, "batch position vocab_size"]:
-        """Logits of the tokens that stand, or stood, at every position.
+        self, hidden: Float[Tensor, "batch position d_model"]
+    ) -> Float[Tensor, "batch position d_model"]:
+        """What the output matrix is applied to; `bias` is added to the logits afterwards.
 
         Args:
             hidden: what the encoder gives.
-            unembed: the output matrix, the token embedding where tied.
         """
-        return F.linear(self.norm(self.activation(self.dense(hidden))), unembed, self.bias)
+        out: Tensor = self.norm(self.activation(self.dense(hidden)))
+        return out

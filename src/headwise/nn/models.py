@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch.nn.functional as F
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from headwise.names import ConfigError
 from headwise.nn.cache import KVCache
 from headwise.nn.config import TransformerConfig
+from headwise.nn.features import Features
 from headwise.nn.head import MaskedHead
 from headwise.nn.stack import Stack
 
@@ -22,6 +24,8 @@ __all__ = ["Decoder", "Encoder", "EncoderDecoder"]
 
 class Encoder(Stack):
     """Every token may look at every other (within config.window on both sides, where set).
+
+    With config.features it reads frames of sound instead of token ids.
 
     `logits` says which token stands, or was hidden, at every position: by `head` with
     config.masked_head, else by the token embedding alone.
@@ -33,10 +37,11 @@ class Encoder(Stack):
         self.unembed: nn.Linear | None = None
         if config.masked_head and not config.tie_embeddings:
             self.unembed = _fresh_unembed(config)
+        self.features = Features(config) if config.features else None
 
     def forward(
         self,
-        ids: Int[Tensor, "batch position"],
+        ids: Int[Tensor, "batch position"] | Float[Tensor, "batch feature frame"],
         key_padding_mask: Bool[Tensor, "batch position"] | None = None,
         token_types: Int[Tensor, "batch position"] | None = None,
         documents: Int[Tensor, "batch position"] | None = None,
@@ -44,13 +49,13 @@ class Encoder(Stack):
         """Hidden states.
 
         Args:
-            ids: token ids.
+            ids: token ids; or features, two frames of which make a position.
             key_padding_mask: True = padding, on either side; what comes out there means nothing.
             token_types: BERT's segments; None = segment 0.
             documents: document number of each token, where a row packs several sequences.
         """
         return self.run(
-            ids,
+            ids if self.features is None else self.features(ids),
             key_padding_mask=key_padding_mask,
             token_types=token_types,
             documents=documents,
@@ -60,10 +65,11 @@ class Encoder(Stack):
         self, hidden: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position vocab_size"]:
         """The head applied to hidden states; the output matrix alone where there is no head."""
-        unembed = self.embedding.tokens if self.unembed is None else self.unembed
+        unembed = self.embedding.unembed if self.unembed is None else self.unembed
         if self.head is None:
-            return F.linear(hidden, unembed.weight)
-        out: Tensor = self.head(hidden, unembed.weight)
+            logits: Tensor = unembed(hidden)
+            return logits
+        out: Tensor = unembed(self.head(hidden)) + self.head.bias
         return out
 
 
@@ -75,8 +81,16 @@ class Decoder(Stack):
     """
 
     def __init__(self, config: TransformerConfig, *, cross: bool = False) -> None:
+        if config.features:
+            raise ConfigError(
+                f"features={config.features} is for an encoder, and a decoder reads token ids; "
+                "use EncoderDecoder, or features=0"
+            )
         super().__init__(config, causal=True, cross=cross)
         self.unembed: nn.Linear | None = None
+        self.output_bias: nn.Parameter | None = None
+        if config.output_bias:
+            self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
         if not config.tie_embeddings:
             self.unembed = _fresh_unembed(config)
 
@@ -126,8 +140,11 @@ class Decoder(Stack):
         self, hidden: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position vocab_size"]:
         """The output matrix applied to hidden states."""
-        unembed = self.embedding.tokens if self.unembed is None else self.unembed
-        return F.linear(hidden, unembed.weight)
+        if self.config.scale_logits:
+            hidden = hidden * self.config.d_model**-0.5
+        unembed = self.embedding.unembed if self.unembed is None else self.unembed
+        logits: Tensor = unembed(hidden)
+        return logits if self.output_bias is None else logits + self.output_bias
 
     def new_cache(self, max_length: int | None = None) -> KVCache:
         """An empty cache with room for `max_length` tokens (None = config.max_length)."""
@@ -135,33 +152,42 @@ class Decoder(Stack):
 
 
 class EncoderDecoder(nn.Module):
-    """An Encoder whose hidden states are the memory of a Decoder with config.num_decoder_layers."""
+    """An Encoder whose hidden states are the memory of a Decoder with config.num_decoder_layers.
+
+    With config.share_embeddings the decoder's token embedding serves the encoder too; with
+    config.features the encoder reads frames of sound.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.encoder = Encoder(config)
-        self.decoder = Decoder(replace(config, num_layers=config.num_decoder_layers), cross=True)
+        self.encoder = Encoder(replace(config, max_length=config.encoder_max_length))
+        self.decoder = Decoder(
+            replace(config, num_layers=config.num_decoder_layers, features=0), cross=True
+        )
+        if config.share_embeddings:
+            self.encoder.embedding.share(self.decoder.embedding)
 
     def forward(
         self,
-        source_ids: Int[Tensor, "batch source"],
+        source_ids: Int[Tensor, "batch source"] | Float[Tensor, "batch feature frame"],
         target_ids: Int[Tensor, "batch target"],
-        source_padding_mask: Bool[Tensor, "batch source"] | None = None,
+        source_padding_mask: Bool[Tensor, "batch position"] | None = None,
         target_padding_mask: Bool[Tensor, "batch target"] | None = None,
     ) -> Float[Tensor, "batch target vocab_size"]:
         """Logits of the next target token at every position.
 
-        For decoding step by step call `encoder` once, then `decoder` with its output as memory and
+        For decoding step by step call `encode` once, then `decoder` with its output as memory and
         a cache.
 
         Args:
-            source_ids: token ids the encoder reads.
+            source_ids: token ids the encoder reads, or features, two frames of which make a
+                position.
             target_ids: token ids the decoder reads.
             source_padding_mask: True = padding in the source.
             target_padding_mask: True = padding in the target.
         """
-        memory = self.encoder(source_ids, source_padding_mask)
+        memory = self.encode(source_ids, source_padding_mask)
         logits: Tensor = self.decoder(
             target_ids,
             target_padding_mask,
@@ -169,6 +195,15 @@ class EncoderDecoder(nn.Module):
             memory_padding_mask=source_padding_mask,
         )
         return logits
+
+    def encode(
+        self,
+        source: Int[Tensor, "batch source"] | Float[Tensor, "batch feature frame"],
+        source_padding_mask: Bool[Tensor, "batch position"] | None = None,
+    ) -> Float[Tensor, "batch position d_model"]:
+        """The memory that `decoder` attends to; arguments as in `forward`."""
+        memory: Tensor = self.encoder(source, source_padding_mask)
+        return memory
 
 
 def _fresh_unembed(config: TransformerConfig) -> nn.Linear:

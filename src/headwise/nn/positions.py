@@ -1,4 +1,4 @@
-"""Positions: where each token stands, and the four ways to tell attention.
+"""Positions: where each token stands, and the five ways to tell attention.
 
 Positions count real tokens: padding takes no number, and each packed document starts at 0 again. So
 a token gets the number it has when its sequence runs alone, whatever stands around it.
@@ -13,9 +13,20 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headwise.nn.config import Sinusoids
 from headwise.nn.scaling import RopeScaling, attention_factor, inverse_wavelengths
 
-__all__ = ["Places", "Rotary", "alibi", "alibi_slopes", "place", "rotary", "rotate", "sinusoidal"]
+__all__ = [
+    "Places",
+    "Rotary",
+    "alibi",
+    "alibi_slopes",
+    "place",
+    "relative",
+    "rotary",
+    "rotate",
+    "sinusoidal",
+]
 
 Rotary = tuple[Tensor, Tensor]
 """cos and sin, each [batch or 1, 1, position, head_dim / 2]."""
@@ -63,11 +74,19 @@ def _start_of_document(
 
 
 def sinusoidal(
-    positions: Int[Tensor, "*batch position"], d_model: int
+    positions: Int[Tensor, "*batch position"], d_model: int, layout: Sinusoids = "interleaved"
 ) -> Float[Tensor, "*batch position d_model"]:
-    """sin on even, cos on odd channels, wavelengths 2 pi to 10000 * 2 pi (Vaswani et al. 2017)."""
+    """Sines and cosines of wavelengths 2 pi to 10000 * 2 pi (Vaswani et al. 2017).
+
+    Args:
+        positions: of the tokens.
+        d_model: width of the stream.
+        layout: sin on even and cos on odd channels, or "halves": all sines, then all cosines.
+    """
     even = torch.arange(0, d_model, 2, device=positions.device, dtype=torch.float32)
     angle = positions[..., None].float() * torch.exp(even * (-math.log(10000.0) / d_model))
+    if layout == "halves":
+        return torch.cat((angle.sin(), angle.cos()), dim=-1)[..., :d_model]
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)[..., :d_model]
 
 
@@ -120,3 +139,28 @@ def alibi(
     distance = (places.queries[:, None, :, None] - places.keys[:, None, None, :]).abs()
     slopes = torch.tensor(alibi_slopes(num_heads), device=distance.device, dtype=dtype)
     return -slopes[:, None, None] * distance
+
+
+def relative(
+    places: Places, num_buckets: int, max_distance: int, causal: bool
+) -> Int[Tensor, "batch query key"]:
+    """The bucket of every key's distance from every query (T5, Raffel et al. 2020, 2.1).
+
+    Half of the buckets hold one distance each, the others grow with its logarithm; what is
+    `max_distance` away or further shares the last. Where not causal, keys after the query have
+    buckets of their own, half of all.
+
+    Args:
+        places: where the queries and keys stand.
+        num_buckets: how many buckets there are.
+        max_distance: from where on distances are not told apart.
+        causal: only keys at or before the query count.
+    """
+    ahead = places.keys[:, None, :] - places.queries[:, :, None]
+    distance = (-ahead).clamp(min=0) if causal else ahead.abs()
+    buckets = num_buckets if causal else num_buckets // 2
+    exact = buckets // 2
+    octaves = (distance.clamp(min=exact).float() / exact).log() / math.log(max_distance / exact)
+    far = (exact + (octaves * (buckets - exact)).long()).clamp(max=buckets - 1)
+    near = torch.where(distance < exact, distance, far)
+    return near if causal else near + (ahead > 0).long() * buckets

@@ -18,7 +18,7 @@ from headwise.nn.cache import KVCache
 from headwise.nn.config import TransformerConfig
 from headwise.nn.embedding import Embedding
 from headwise.nn.norms import make_norm
-from headwise.nn.positions import Places, alibi, place, rotary
+from headwise.nn.positions import Places, alibi, place, relative, rotary
 
 __all__ = ["Stack", "initialise"]
 
@@ -38,13 +38,14 @@ class Stack(nn.Module):
         self.causal = causal
         self.cross = cross
         self.embedding = Embedding(config)
+        self.relative = _relative_table(config)
         self.blocks = nn.ModuleList(Block(config, cross=cross) for _ in range(config.num_layers))
         self.final_norm = make_norm(config) if config.final_norm else nn.Identity()
         initialise(self, config.num_layers)
 
     def run(
         self,
-        ids: Int[Tensor, "batch position"],
+        ids: Int[Tensor, "batch position"] | Float[Tensor, "batch position d_model"],
         *,
         key_padding_mask: Bool[Tensor, "batch position"] | None = None,
         documents: Int[Tensor, "batch position"] | None = None,
@@ -56,7 +57,7 @@ class Stack(nn.Module):
         """Hidden states after the last block (and the final norm, where there is one)."""
         self._check(ids, key_padding_mask, documents, cache)
         _check_memory(memory, self.cross)
-        batch, query_len = ids.shape
+        batch, query_len = ids.shape[:2]
         padding = key_padding_mask
         key_len = query_len
         if cache is not None:
@@ -106,9 +107,16 @@ class Stack(nn.Module):
         )
 
     def _bias(self, places: Places, dtype: torch.dtype) -> Tensor | None:
-        if self.config.positions != "alibi":
+        config = self.config
+        if self.relative is not None:
+            buckets = relative(
+                places, config.relative_buckets, config.relative_max_distance, self.causal
+            )
+            of_heads: Tensor = self.relative(buckets)
+            return of_heads.permute(0, 3, 1, 2).to(dtype, memory_format=torch.contiguous_format)
+        if config.positions != "alibi":
             return None
-        return alibi(places, self.config.num_heads, dtype)
+        return alibi(places, config.num_heads, dtype)
 
     def _check(
         self,
@@ -117,15 +125,15 @@ class Stack(nn.Module):
         documents: Tensor | None,
         cache: KVCache | None,
     ) -> None:
-        if ids.dim() != 2 or ids.dtype.is_floating_point:
+        if not self.config.features and (ids.dim() != 2 or ids.dtype.is_floating_point):
             raise ShapeError(
                 f"ids must be whole numbers [batch, position], came {list(ids.shape)} of "
                 f"{str(ids.dtype).removeprefix('torch.')}; add a batch axis with ids[None]"
             )
         for name, value in (("key_padding_mask", key_padding_mask), ("documents", documents)):
-            if value is not None and value.shape != ids.shape:
+            if value is not None and value.shape != ids.shape[:2]:
                 raise ShapeError(
-                    f"{name} must be like ids, {list(ids.shape)}, came {list(value.shape)}"
+                    f"{name} must be like ids, {list(ids.shape[:2])}, came {list(value.shape)}"
                     + ("; with a cache, pass that of the new tokens alone" if cache else "")
                 )
         if documents is not None and cache is not None:
@@ -148,6 +156,13 @@ def initialise(stack: nn.Module, num_layers: int) -> None:
             nn.init.normal_(module.weight, std=std)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def _relative_table(config: TransformerConfig) -> nn.Embedding | None:
+    """The bias of each bucket of distances, for each head; made at the first layer, read by all."""
+    if config.positions != "relative":
+        return None
+    return nn.Embedding(config.relative_buckets, config.num_heads)
 
 
 def _padding(key_padding_mask: Tensor | None) -> Mask | None:

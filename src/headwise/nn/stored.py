@@ -16,7 +16,7 @@ from headwise.nn.tables import clean, copies_in, source_of, weight_files
 
 __all__ = ["left_out", "stored"]
 
-_HEADS = ("unembed.", "head.")
+_HEADS = ("lm_head.", "proj_out.", "final_logits_bias", "cls.")
 """What their base models do not have, so that it stands without the prefix."""
 
 
@@ -34,14 +34,16 @@ def stored(
         ConfigError: a weight for which the family's table has no place.
     """
     family = family_of(hf_config)
-    prefix = "" if hf_config.get("architectures") == [family.bare] else family.prefix
+    bare = hf_config.get("architectures") == [family.bare]
+    prefix = "" if bare else family.prefix
     theirs: dict[str, Tensor] = {}
     for ours, tensor in (model.state_dict() if state is None else state).items():
         weight, names = source_of(family, ours)
-        before = "" if ours.startswith(_HEADS) else prefix
+        if bare and weight.optional:
+            continue
         parts = weight.inverse(tensor, _rows(model, ours))
         for name, part in zip(names, parts, strict=True):
-            theirs[before + name] = part
+            theirs[name if name.startswith(_HEADS) else prefix + name] = part
     return theirs
 
 

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 
 from headwise.names import ConfigError, ModelError
 from headwise.nn.bare import empty
+from headwise.nn.config import TransformerConfig
 from headwise.nn.families.table import Family, Weight
 from headwise.nn.fields import HfConfig, config_from, family_of, known_family
 from headwise.nn.own import empty_own, is_own
@@ -33,7 +35,7 @@ __all__ = ["config_from", "empty", "family_of", "known_family", "load_checkpoint
 Stored = Callable[[], Tensor]
 """Reads one stored tensor."""
 
-_LAYER = re.compile(r"^blocks\.(\d+)\.")
+_LAYER = re.compile(r"\bblocks\.(\d+)\.")
 
 
 def load_checkpoint(
@@ -60,13 +62,27 @@ def load_checkpoint(
     folder = Path(folder)
     hf_config = _read_json(folder / "config.json") if config is None else config
     own = is_own(hf_config)
-    model = empty_own(hf_config) if own else empty(*config_from(hf_config))
+    model = empty_own(hf_config) if own else empty(*_config_of(folder, hf_config))
     if prepare is not None:
         prepare(model)
     weights = _own_weights(folder, model) if own else _weights(folder, family_of(hf_config), model)
     placed = {name: tensor.to(device=device, dtype=dtype) for name, tensor in weights}
     model.load_state_dict(placed, assign=True)
     return model.eval()
+
+
+def _config_of(folder: Path, hf_config: HfConfig) -> tuple[type[nn.Module], TransformerConfig]:
+    """The class and configuration of a checkpoint; where its weights say what is tied, as they do."""
+    kind, config = config_from(hf_config)
+    family = family_of(hf_config)
+    if not family.output:
+        return kind, config
+    _, names = source_of(family, "decoder.embedding.tokens.weight")
+    with ExitStack() as files:
+        theirs = _open_weights(folder, partial(clean, family=family), files)
+        found = [theirs[name]() for name in (family.output, *names) if name in theirs]
+    alone = len(found) == 2 and not torch.equal(*found)
+    return kind, replace(config, tie_embeddings=not alone)
 
 
 def _own_weights(folder: Path, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -90,9 +106,16 @@ def _weights(folder: Path, family: Family, model: nn.Module) -> Iterator[tuple[s
     with ExitStack() as files:
         theirs = _open_weights(folder, partial(clean, family=family), files)
         left = set(theirs)
+        sources = {name for ours in model.state_dict() for name in source_of(family, ours)[1]}
+        dtype = torch.get_default_dtype()
         for ours, parameter in model.state_dict().items():
             weight, names = source_of(family, ours)
+            if weight.optional and not any(name in theirs for name in names):
+                yield ours, torch.zeros(parameter.shape, dtype=dtype)
+                continue
             tensor = _gather(ours, weight, names, theirs)
+            dtype = tensor.dtype
+            _check_twins(family, ours, tensor, {name: theirs[name] for name in left - sources})
             if tensor.shape != parameter.shape:
                 raise ConfigError(
                     f"{' + '.join(names)} gives {list(tensor.shape)}, config.json asks for "
@@ -148,7 +171,7 @@ def clean(name: str, family: Family) -> str:
 
 def source_of(family: Family, ours: str) -> tuple[Weight, list[str]]:
     """The table's line for a weight of ours, and their names for this layer."""
-    layer = _LAYER.match(ours)
+    layer = _LAYER.search(ours)
     weight = family.weights.get(_LAYER.sub("blocks.{i}.", ours))
     if weight is None:
         raise ConfigError(f"{ours} has no place in the table of model_type={family.model_type!r}")
@@ -162,12 +185,24 @@ def _gather(ours: str, weight: Weight, names: list[str], theirs: Mapping[str, St
     return weight.transform([theirs[name]() for name in names])
 
 
+def _check_twins(family: Family, ours: str, tensor: Tensor, theirs: Mapping[str, Stored]) -> None:
+    """Refuse what should be the same as a weight of ours and is not: the tie was undone."""
+    for name in family.twins.get(ours, ()):
+        if name in theirs and not torch.equal(theirs[name](), tensor):
+            raise ConfigError(
+                f"{name} is not the same as {family.weights[ours].names[0]}, and our blocks hold "
+                "one for both; load it with transformers instead"
+            )
+
+
 def copies_in(family: Family, model: nn.Module) -> tuple[str, ...]:
     """Patterns of stored weights that say again what a weight of the model says: ties."""
     config: Any = model.config
     tied = config.tie_embeddings and "unembed.weight" in family.weights
     held = model.state_dict().keys()
-    copies = [name for ours, names in family.copies.items() if ours in held for name in names]
+    said = [*family.copies.items(), *family.twins.items()]
+    copies = [name for ours, names in said if ours in held for name in names]
+    copies += [family.output] if config.tie_embeddings and family.output else []
     return (*copies, *(family.weights["unembed.weight"].names if tied else ()))
 
 

@@ -183,11 +183,16 @@ def joined(device: str | None = None) -> Any:
     """accelerate's view of this process; on the CPU where that is asked for or all there is."""
     from accelerate import Accelerator
 
-    cpu = device is not None and torch.device(device).type == "cpu"
+    cpu = not _accelerated() if device is None else torch.device(device).type == "cpu"
     try:
         return Accelerator(cpu=cpu)
     except ValueError:  # this process set it up otherwise before
         return Accelerator()
+
+
+def _accelerated() -> bool:
+    """Whether this machine has anything but its CPU."""
+    return torch.accelerator.is_available()
 
 
 def asks_for_shards() -> bool:

@@ -64,10 +64,10 @@ def gathered(
     Raises:
         TextError: nothing to read, or what cannot be read.
     """
-    if not len(texts):
-        raise TextError("there is no text to train on; give at least one")
     pairs = recipe.objective == "pairs"
     train = _read(texts, pairs, by, field)
+    if not any(text.strip() for one in train for text in ([one] if isinstance(one, str) else one)):
+        raise TextError("there is no text to train on; give at least one")
     stamp = {**_stamp("", texts), "by": by, "field": field}
     held = None if held_out is None else _read(held_out, pairs, by, field)
     if held_out is not None:

@@ -150,7 +150,7 @@ def resume(
     held = texts.get("held_out_files")
     return fit(
         [Path(one) for one in texts["files"]],
-        Plan(model=asked["model"], recipe=Recipe(**asked["train"])),
+        Plan(model=asked["model"], recipe=Recipe.of(asked["train"])),
         folder,
         held_out=None if held is None else [Path(one) for one in held],
         tokenizer=asked.get("tokenizer", {}).get("from"),

@@ -21,6 +21,7 @@ from headwise.cut.saving.forms import Form, form_of
 from headwise.cut.saving.plain import in_plain_words
 from headwise.files import check_folder, replacing_folder
 from headwise.hub.load import Model
+from headwise.hub.shards import of_ours
 from headwise.names import ModelError, OutputError
 from headwise.nn.writing import write_json
 from headwise.see.texts.refusing import check_model
@@ -97,6 +98,11 @@ class _Stated:
 
 def _stated(model: Model) -> _Stated:
     module, cut = model.module, cut_of(model.module)
+    if any(of_ours(part) for part in module.modules()):
+        raise ModelError(
+            f"{model.name} is split over processes; save one that is not, which took "
+            "headwise.nn.parallel.full_state(module) with load_state_dict"
+        )
     form = form_of(model)
     weights = {name: tensor.detach() for name, tensor in module.state_dict().items()}
     if cut is None:

@@ -68,11 +68,15 @@ class Derived:
 
 @dataclass(frozen=True)
 class Weight:
-    """Where a weight of ours comes from: their names, `{i}` for the layer, what joins them and what parts them."""
+    """Where a weight of ours comes from: their names, `{i}` for the layer, what joins them and what parts them.
+
+    An `optional` one is 0 where a checkpoint does not have it.
+    """
 
     names: tuple[str, ...]
     transform: Transform
     inverse: Inverse
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,10 @@ class Family:
         refuses: why their class refuses a configuration that fits the table; "" where it does not.
         copies: our weight -> patterns of their weights that a model with it has no use for: copies.
         old_endings: endings of weight names that were renamed over time.
+        variants: their field -> its value -> weights that come from elsewhere with it.
+        twins: our weight -> names under which a checkpoint may hold the same once more.
+        output: their output matrix, where its being there says that it is not tied, whatever
+            config.json says; "" where config.json says it.
     """
 
     model_type: str
@@ -110,6 +118,9 @@ class Family:
     refuses: Callable[[TransformerConfig], str] = lambda config: ""
     copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     old_endings: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[Any, Mapping[str, Weight]]] = field(default_factory=dict)
+    twins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    output: str = ""
 
 
 def as_is(*names: str) -> Weight:

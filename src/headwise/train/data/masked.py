@@ -51,7 +51,7 @@ class MaskedFeed:
     share: float
     mask: int
     special: Int[np.ndarray, " id"]
-    words: Int[np.ndarray, " id"]
+    words: Int[np.ndarray, " word"]
 
     @property
     def count(self) -> int:
