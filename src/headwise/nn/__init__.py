@@ -6,6 +6,7 @@ from headwise.nn.attention import MultiHeadAttention
 from headwise.nn.block import Block, Surroundings
 from headwise.nn.building import build
 from headwise.nn.cache import KVCache, LayerCache
+from headwise.nn.checkpointing import checkpoint_activations
 from headwise.nn.config import TransformerConfig
 from headwise.nn.embedding import Embedding
 from headwise.nn.feedforward import FeedForward
@@ -35,6 +36,7 @@ __all__ = [
     "alibi",
     "alibi_slopes",
     "build",
+    "checkpoint_activations",
     "checkpoint_config",
     "config_from",
     "known_family",
