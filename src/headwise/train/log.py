@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
 from collections.abc import Sequence
@@ -71,16 +72,20 @@ class Log:
                 "".join(map(_row, [[f.name for f in fields(Line)], *map(_values, self.before)])),
                 encoding="utf-8",
             )
-        self._file = path.open("a", encoding="utf-8", newline="")
+        self._file = path.open("ab", buffering=0)
 
     def add(self, line: Line) -> None:
-        """Append a line."""
-        self._file.write(_row(_values(line)))
-        self._file.flush()
+        """Append a line, at once.
+
+        Raises:
+            OSError: it cannot be written whole; what stands of it is no line.
+        """
+        row = _row(_values(line)).encode()
+        if self._file.write(row) != len(row):
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     def sync(self) -> None:
         """Let the disk have it."""
-        self._file.flush()
         os.fsync(self._file.fileno())
 
     def close(self) -> None:

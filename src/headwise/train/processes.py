@@ -24,7 +24,7 @@ __all__ = ["Losses", "Processes", "asks_for_shards", "joined", "share"]
 
 
 class Losses(nn.Module):
-    """A model whose forward pass gives the loss, so that what wraps it for several processes sees the whole pass."""
+    """A model whose forward pass gives the loss: what wraps it for several processes sees the whole pass."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Processes:
         return found
 
     def wrapped(self, module: nn.Module) -> nn.Module:
-        """The module's losses, ready for several processes; the parameters are from then on those of the wrapped."""
+        """The module's losses, ready for several processes; the parameters are from then on its own."""
         losses = Losses(module.to(self.device))
         if self.size == 1:
             return losses
@@ -84,7 +84,8 @@ class Processes:
 
         for block in [one for one in module.modules() if isinstance(one, Block)]:
             fully_shard(block)
-        return fully_shard(losses)
+        fully_shard(losses)
+        return losses
 
     @contextmanager
     def apart(self, wrapped: nn.Module, last: bool) -> Iterator[None]:
@@ -182,11 +183,16 @@ def joined(device: str | None = None) -> Any:
     """accelerate's view of this process; on the CPU where that is asked for or all there is."""
     from accelerate import Accelerator
 
-    cpu = device is not None and torch.device(device).type == "cpu"
+    cpu = not _accelerated() if device is None else torch.device(device).type == "cpu"
     try:
         return Accelerator(cpu=cpu)
     except ValueError:  # this process set it up otherwise before
         return Accelerator()
+
+
+def _accelerated() -> bool:
+    """Whether this machine has anything but its CPU."""
+    return torch.accelerator.is_available()
 
 
 def asks_for_shards() -> bool:

@@ -63,20 +63,20 @@ class Recipe:
     rows: int = 32
     accumulate: int = 1
     steps: int = 1000
-    learning_rate: float | int = 1e-3
+    learning_rate: float = 1e-3
     warmup: int = 50
-    least_rate: float | int = 0.1
-    weight_decay: float | int = 0.1
+    least_rate: float = 0.1
+    weight_decay: float = 0.1
     betas: tuple[float, float] = (0.9, 0.95)
-    clip: float | int = 1.0
+    clip: float = 1.0
     dtype: Dtype = "auto"
     seed: int = 0
     evaluate_every: int = 100
     save_every: int = 100
     keep: int = 2
-    held_out: float | int = 0.05
-    mask_share: float | int = 0.15
-    repeats: float | int = 0.0
+    held_out: float = 0.05
+    mask_share: float = 0.15
+    repeats: float = 0.0
     vocab_size: int = 2048
 
     def __post_init__(self) -> None:
@@ -100,8 +100,23 @@ class Recipe:
             raise ConfigError("context=1 leaves nothing to predict from; use 2 or more")
         if self.rows < self.accumulate:
             raise ConfigError(
-                f"rows={self.rows} cannot be run in accumulate={self.accumulate} parts; use more rows, or fewer parts"
+                f"rows={self.rows} cannot be run in accumulate={self.accumulate} parts; use fewer"
             )
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any], where: str = "") -> Recipe:
+        """The recipe that a table of fields says.
+
+        Args:
+            said: names and values.
+            where: the table is, for the errors.
+
+        Raises:
+            ConfigError: a field that is not known, or a value that cannot be.
+        """
+        known = [f.name for f in fields(cls)]
+        _check_names(said, known, f"field of [train]{where}", "known are")
+        return cls(**{**said, "betas": _betas(said.get("betas", cls.betas))})
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -128,8 +143,7 @@ class Plan:
         Raises:
             ConfigError: a field that is not known, or a value that cannot be.
         """
-        _check_names(given, [f.name for f in fields(Recipe)], "field of [train]", "known are")
-        return replace(self, recipe=replace(self.recipe, **_some(given)))
+        return replace(self, recipe=Recipe.of({**asdict(self.recipe), **_some(given)}))
 
 
 def read_plan(config: str | Path | Mapping[str, Any]) -> Plan:
@@ -153,7 +167,6 @@ def read_plan(config: str | Path | Mapping[str, Any]) -> Plan:
     _check_names(
         tokenizer, ("vocab_size", "from"), f"field of [tokenizer]{where}", "its fields are"
     )
-    _check_names(train, [f.name for f in fields(Recipe)], f"field of [train]{where}", "known are")
     if "vocab_size" in tokenizer:
         train["vocab_size"] = tokenizer["vocab_size"]
     source = tokenizer.get("from")
@@ -161,7 +174,7 @@ def read_plan(config: str | Path | Mapping[str, Any]) -> Plan:
         raise ConfigError(
             f"from={source!r} in [tokenizer]{where} is no name; use a model or a file"
         )
-    return Plan(model=dict(said.get("model", {})), recipe=Recipe(**train), tokenizer=source)
+    return Plan(model=dict(said.get("model", {})), recipe=Recipe.of(train, where), tokenizer=source)
 
 
 def shipped() -> list[str]:

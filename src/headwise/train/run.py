@@ -117,11 +117,11 @@ def differing(
     """
     for table in sorted({*before, *now}):
         old, new = dict(_some(before.get(table, {}))), dict(_some(now.get(table, {})))
-        for name in sorted({*old, *new} - set(_FREE)):
-            if _plain(old.get(name)) != _plain(new.get(name)):
+        for name in dict.fromkeys((*old, *new)):
+            if name not in _FREE and _plain(old.get(name)) != _plain(new.get(name)):
                 raise ConfigError(
                     f"the run was asked for with {name}={old.get(name)!r} in [{table}], and now "
-                    f"{name}={new.get(name)!r} came; resume it as it was, or start another (--init takes its weights)"
+                    f"{name}={new.get(name)!r} came; resume it as it was, or start another (init takes its weights)"
                 )
 
 

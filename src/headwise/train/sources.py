@@ -64,10 +64,10 @@ def gathered(
     Raises:
         TextError: nothing to read, or what cannot be read.
     """
-    if not len(texts):
-        raise TextError("there is no text to train on; give at least one")
     pairs = recipe.objective == "pairs"
     train = _read(texts, pairs, by, field)
+    if not any(text.strip() for one in train for text in ([one] if isinstance(one, str) else one)):
+        raise TextError("there is no text to train on; give at least one")
     stamp = {**_stamp("", texts), "by": by, "field": field}
     held = None if held_out is None else _read(held_out, pairs, by, field)
     if held_out is not None:
@@ -84,14 +84,17 @@ def feeds_of(
     """The feed that is trained on, and the one that is held out."""
 
     def feed(texts: list[Any], held: bool) -> Feed:
-        sizes = {"rows": recipe.rows, "seed": recipe.seed}
+        sizes: dict[str, Any] = {"rows": recipe.rows, "seed": recipe.seed}
+        made: Any
         if recipe.objective == "pairs":
-            return pairs_feed(tokenizer, texts, **sizes, longest=recipe.context)
-        sizes["context"] = recipe.context
-        if recipe.objective == "masked":
-            return masked_feed(tokenizer, texts, **sizes, share=recipe.mask_share, short=held)
-        repeats = 0.0 if held else recipe.repeats
-        return causal_feed(tokenizer, texts, **sizes, repeats=repeats, short=held)
+            made = pairs_feed(tokenizer, texts, **sizes, longest=recipe.context)
+        elif recipe.objective == "masked":
+            sizes |= {"context": recipe.context, "share": recipe.mask_share}
+            made = masked_feed(tokenizer, texts, **sizes, short=held)
+        else:
+            sizes |= {"context": recipe.context, "repeats": 0.0 if held else recipe.repeats}
+            made = causal_feed(tokenizer, texts, **sizes, short=held)
+        return made  # type: ignore[no-any-return]
 
     held_out = None if sources.held_out is None else feed(sources.held_out, True)
     return feed(sources.train, False), held_out

@@ -150,7 +150,7 @@ def resume(
     held = texts.get("held_out_files")
     return fit(
         [Path(one) for one in texts["files"]],
-        Plan(model=asked["model"], recipe=Recipe(**asked["train"])),
+        Plan(model=asked["model"], recipe=Recipe.of(asked["train"])),
         folder,
         held_out=None if held is None else [Path(one) for one in held],
         tokenizer=asked.get("tokenizer", {}).get("from"),
@@ -227,15 +227,15 @@ def _module(plan: Plan, tokenizer: tokenizers.Tokenizer, start: Any) -> nn.Modul
 
 
 def _check_module(module: Any, tokenizer: tokenizers.Tokenizer, recipe: Recipe) -> None:
-    wanted = _CLASSES[recipe.objective]
+    wanted, config = _CLASSES[recipe.objective], module.config
     if not isinstance(module, wanted):
         raise ConfigError(
             f"objective={recipe.objective!r} trains class {wanted.__name__!r}, and the model is of class "
             f"{type(module).__name__!r}; change one of the two"
         )
-    check_vocabulary(tokenizer, module.config.vocab_size)
-    if module.config.positions == "learned" and module.config.max_length < recipe.context:
+    check_vocabulary(tokenizer, config.vocab_size)
+    if config.positions == "learned" and config.max_length < recipe.context:
         raise ConfigError(
-            f"context={recipe.context} tokens do not fit into max_length={module.config.max_length} of the model; "
+            f"context={recipe.context} tokens do not fit into max_length={config.max_length} of the model; "
             "use one number for both"
         )
