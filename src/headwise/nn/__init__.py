@@ -11,6 +11,7 @@ from headwise.nn.config import TransformerConfig
 from headwise.nn.embedding import Embedding
 from headwise.nn.feedforward import FeedForward
 from headwise.nn.fields import config_from, known_family
+from headwise.nn.generating.writing import generate
 from headwise.nn.models import Decoder, Encoder, EncoderDecoder
 from headwise.nn.norms import LayerNorm, RMSNorm
 from headwise.nn.positions import alibi, alibi_slopes, place, rotary, rotate, sinusoidal
@@ -39,6 +40,7 @@ __all__ = [
     "checkpoint_activations",
     "checkpoint_config",
     "config_from",
+    "generate",
     "known_family",
     "load_checkpoint",
     "place",
