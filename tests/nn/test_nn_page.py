@@ -38,4 +38,5 @@ def test_the_file_builds():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_is_on_the_page(name):
-    assert f"| `{name}` | {FAMILIES[name].model.__name__} |" in PAGE
+    kinds = [line.split("|")[2].strip() for line in PAGE.splitlines() if f"`{name}`" in line[:20]]
+    assert kinds == [FAMILIES[name].model.__name__]
