@@ -32,22 +32,28 @@ class TrainRequest:
     changes: Mapping[str, Any]
 
 
-_RECIPE = (
-    ("--objective", str, "causal, masked or pairs (of a source and its target)."),
+_RECIPE: tuple[tuple[str, Any, str], ...] = (
+    (
+        "--objective",
+        ("causal", "masked", "pairs"),
+        "The next token, hidden ones, or targets of sources.",
+    ),
     ("--steps", int, "Of AdamW."),
     ("--rows", int, "Of a step, over all processes."),
     ("--context", int, "Tokens of a row."),
     ("--learning-rate", float, "The highest."),
     ("--seed", int, "Of the weights, the order and dropout."),
-    ("--dtype", str, "auto, float32 or bfloat16."),
+    ("--dtype", ("auto", "float32", "bfloat16"), "Of the passes; auto = bfloat16 where it pays."),
 )
 
 
 def _recipe_options(command: Any) -> Any:
     """The fields of a recipe that are changed most often."""
     for name, kind, help in reversed(_RECIPE):
-        metavar = "NAME" if kind is str else "N" if kind is int else "X"
-        command = click.option(name, type=kind, metavar=metavar, help=help)(command)
+        choice = isinstance(kind, tuple)
+        metavar = None if choice else "N" if kind is int else "X"
+        of = click.Choice(kind) if choice else kind
+        command = click.option(name, type=of, metavar=metavar, help=help)(command)
     return command
 
 
