@@ -29,6 +29,7 @@ class TrainRequest:
     field: str | None
     device: str | None
     shards: bool | None
+    tensor_parallel: int
     changes: Mapping[str, Any]
 
 
@@ -99,6 +100,13 @@ def _recipe_options(command: Any) -> Any:
     default=None,
     help="Several processes: each holds a share of the weights alone (FSDP).",
 )
+@click.option(
+    "--tensor-parallel",
+    default=1,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Several processes: split the heads of each layer over N of them.",
+)
 def train(
     files: tuple[Path, ...],
     config: str | None,
@@ -112,6 +120,7 @@ def train(
     field: str | None,
     device: str | None,
     shards: bool | None,
+    tensor_parallel: int,
     **recipe: Any,
 ) -> int:
     """Train a model on FILES: plain text, .jsonl, or pairs (.tsv, .jsonl, .po, .mo, two files of lines).
@@ -138,6 +147,7 @@ def train(
         field=field,
         device=device,
         shards=shards,
+        tensor_parallel=tensor_parallel,
         changes=changes,
     )
     _check(request)
@@ -157,7 +167,13 @@ def _check(request: TrainRequest) -> None:
             request.tokenizer,
             request.init,
         )
-        if any(told) or request.changes or request.field or request.shards is not None:
+        if (
+            any(told)
+            or request.changes
+            or request.field
+            or request.shards is not None
+            or request.tensor_parallel > 1
+        ):
             raise click.UsageError(
                 "--resume goes on with a run as it was asked for; give no texts and no other option but --device"
             )
