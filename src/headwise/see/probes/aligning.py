@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from headwise.names import TextError
 from headwise.see.probes.annotated import WordUnits, tell
@@ -26,6 +27,7 @@ from headwise.see.probes.entries import (
 from headwise.see.probes.probe import Probe, Ranges, Rule, Units
 from headwise.see.record import Side
 from headwise.see.texts.reading import name_of
+from headwise.see.texts.tokens import Token
 from headwise.see.texts.units import Span, UnitMap, split_at
 from headwise.see.texts.words import spans_of
 
@@ -61,7 +63,7 @@ class Aligned:
     probe: Probe = field(repr=False)
 
 
-def aligned(source: Entries, *, warn: bool = True) -> Aligned:
+def aligned(source: Entries, *, ahead: bool = False, warn: bool = True) -> Aligned:
     """Read an alignment, from JSON lines or objects.
 
     Between texts `{"source": ..., "target": ..., "links": [[[start, end], [start, end]], ...]}`, in each link the
@@ -71,6 +73,9 @@ def aligned(source: Entries, *, warn: bool = True) -> Aligned:
 
     Args:
         source: a file (packed where it ends in .gz), or such objects.
+        ahead: whether a word is looked for from where it is predicted, while the token before it is read, not from
+            where it is read itself: what a decoder looks at to write it. The first position is left out as
+            everywhere, though it predicts a token.
         warn: whether to warn once of what is left out.
 
     Raises:
@@ -94,7 +99,7 @@ def aligned(source: Entries, *, warn: bool = True) -> Aligned:
         tell(faults)
     targets, sources = zip(*given.values(), strict=True)
     pace = _even_pace(pairs)
-    probe = _probe(pairs)
+    probe = _probe(pairs, ahead)
     if pace == pace:  # there is an aligned word
         probe = replace(probe, rival=("even pace", pace))
     return Aligned(name, targets, sources, tuple(faults), pace, probe)
@@ -135,7 +140,7 @@ def _to_text(value: Any, target: str, source: str) -> _Pair:
     return span_of(value[0], target), span_of(value[1], source)
 
 
-def _probe(pairs: Mapping[_Texts, Sequence[_Pair]]) -> Probe:
+def _probe(pairs: Mapping[_Texts, Sequence[_Pair]], ahead: bool) -> Probe:
     looks: dict[str, set[Span]] = {}
     ends: dict[str, set[int]] = {}
     for (target, source), found in pairs.items():
@@ -144,8 +149,12 @@ def _probe(pairs: Mapping[_Texts, Sequence[_Pair]]) -> Probe:
             ends.setdefault(source, set()).update(end for _, span in found for end in span)
     words = {text: split_at(spans_of(text), found) for text, found in ends.items()}
     spans = {text: sorted(found) for text, found in looks.items()}
-    units, rule = _measured(pairs, spans, words)
+    units, rule = _measured(pairs, spans, words, ahead)
     says = "a word of the target looks at what it is aligned with in the source"
+    if ahead:
+        says = says.replace("a word", "what predicts a word").replace(
+            "what it is", "what the word is"
+        )
     return Probe("alignment", rule, says, across=True, units=units, by="hits", fixed=False)
 
 
@@ -153,8 +162,15 @@ def _measured(
     pairs: Mapping[_Texts, Sequence[_Pair]],
     spans: Mapping[str, Sequence[Span]],
     words: Mapping[str, Sequence[Span]],
+    ahead: bool,
 ) -> tuple[Units, Rule]:
     targets, sources = WordUnits(spans), WordUnits(words)
+    before: WeakKeyDictionary[Side, Side] = WeakKeyDictionary()
+
+    def looking(side: Side) -> UnitMap:
+        if ahead and side not in before:
+            before[side] = _predicting(side)
+        return targets.of(before[side] if ahead else side)
 
     def found(queries: Side, keys: Side) -> _Texts | None:
         source = None if _positions(keys) else keys.text.strip()
@@ -166,13 +182,13 @@ def _measured(
             return (), ()
         count = len(keys.tokens)
         there = [(i, i + 1) for i in range(count)] if _positions(keys) else sources.of(keys).ranges
-        return targets.of(queries).ranges, there
+        return looking(queries).ranges, there
 
     def rule(queries: Side, keys: Side) -> list[list[int]]:
         texts = found(queries, keys)
         if texts is None:
             return []
-        here = targets.of(queries)
+        here = looking(queries)
         named: list[list[int]] = [[] for _ in here.ranges]
         target, source = texts
         for span, at in pairs[texts]:
@@ -192,6 +208,12 @@ def _held(words: Sequence[Span], units: UnitMap, span: Span) -> Iterable[int]:
     """The units of the words within these characters."""
     inside = [at for at, (start, end) in enumerate(words) if span[0] <= start and end <= span[1]]
     return {units.unit[at] for at in inside} - {-1}
+
+
+def _predicting(side: Side) -> Side:
+    """Each position as the token that comes after it, the one it predicts; the last predicts none of them."""
+    end = Token(-1, "", len(side.text), len(side.text), special=True)
+    return Side(side.text, (*side.tokens[1:], end))
 
 
 def _positions(keys: Side) -> bool:
