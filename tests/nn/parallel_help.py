@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor
 
-from headwise.nn import Decoder, EncoderDecoder, TransformerConfig
+from headwise.nn import Decoder, Encoder, EncoderDecoder, TransformerConfig
 from headwise.nn.parallel import by_heads, full_state
 from team_help import forked
 
@@ -54,25 +54,29 @@ def inputs() -> tuple[Tensor, Tensor]:
     return ids, torch.arange(9) >= torch.tensor([9, 6, 8])[:, None]
 
 
-def outputs(model: nn.Module, ids: Tensor, padding: Tensor) -> Tensor:
-    """Logits, or the hidden states of an encoder, without those of padding."""
+def logits_of(model: nn.Module, ids: Tensor, padding: Tensor | None = None) -> Tensor:
+    """Of every token; an encoder without a head gives what the token embedding reads in its hidden states."""
     if isinstance(model, EncoderDecoder):
-        return model(ids, ids.flip(0), padding)[..., :31]
-    return model(ids, padding)[~padding]
+        features = model.config.features
+        source = F.one_hot(ids, features).double().mT.repeat(1, 1, 2) if features else ids
+        return model(source, ids.flip(0), padding)
+    hidden = model(ids, padding) if isinstance(model, Encoder) else model.hidden(ids, padding)
+    return model.logits(hidden)  # outside of its forward, as the training loop does
 
 
 def trained(
-    model: nn.Module, steps: int = 3, batches: Callable[[Tensor], Tensor] = lambda ids: ids
+    model: nn.Module,
+    batches: Callable[[Tensor], Tensor] = lambda ids: ids,
+    outside: bool = True,
 ) -> list[float]:
-    """The losses of some steps of AdamW, gradients clipped."""
+    """The losses of three steps of AdamW, gradients clipped."""
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.1)
     generator = torch.Generator().manual_seed(2)
     losses = []
-    for _ in range(steps):
+    for _ in range(3):
         ids = batches(torch.randint(0, 31, (4, 9), generator=generator))
-        out = model(ids, ids) if isinstance(model, EncoderDecoder) else model(ids)
-        logits, goal = out[:, :-1, :31].flatten(0, 1), ids[:, 1:].flatten()
-        loss = F.cross_entropy(logits, goal)
+        logits = logits_of(model, ids) if outside else model(ids)
+        loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 0.5)

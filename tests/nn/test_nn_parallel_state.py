@@ -13,7 +13,8 @@ from parallel_help import config, inputs, loud, off, pair, split, trained
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from headwise.nn import Decoder, load_checkpoint
+from headwise.names import ModelError
+from headwise.nn import Decoder, load_checkpoint, save_checkpoint
 from headwise.nn.parallel import by_heads, full_state
 from team_help import forked
 
@@ -32,6 +33,17 @@ def test_a_parallel_model_takes_a_whole_state(assign):
     for weights, logits in split(2, job):
         assert weights == 0
         assert logits < 1e-9
+
+
+def test_saving_a_split_model_says_what_to_save(tmp_path: Path):
+    def job(mesh):
+        with pytest.raises(
+            ModelError, match="Decoder is split over processes; save one that is not"
+        ):
+            save_checkpoint(by_heads(Decoder(config()), mesh), tmp_path)
+        return True
+
+    assert all(split(2, job))
 
 
 def test_a_state_of_another_model_is_refused():
@@ -74,7 +86,7 @@ def test_fully_shard_on_our_blocks_learns_what_one_process_does():
             fully_shard(block, mesh=mesh)
         fully_shard(two, mesh=mesh)
         rank = mesh.get_local_rank()
-        mine = torch.tensor(trained(two, batches=lambda ids: ids.chunk(2)[rank]))
+        mine = torch.tensor(trained(two, lambda ids: ids.chunk(2)[rank], outside=False))
         dist.all_reduce(mine)
         return trained(one), (mine / 2).tolist(), off(one, two)
 
@@ -91,7 +103,7 @@ def test_heads_beside_data():
             fully_shard(block, mesh=mesh["data"])
         fully_shard(two, mesh=mesh["data"])
         rank = mesh["data"].get_local_rank()
-        trained(two, batches=lambda ids: ids.chunk(2)[rank])
+        trained(two, lambda ids: ids.chunk(2)[rank], outside=False)
         trained(one)
         return off(one, two)
 
