@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headwise.cut.saving.onnx import export_onnx as export_onnx
     from headwise.cut.saving.saving import save as save
     from headwise.cut.timing.timing import timing as timing
-    from headwise.hub.generating import generate as generate
+    from headwise.hub.generating.generating import generate as generate
     from headwise.hub.load import Model as Model
     from headwise.hub.load import load as load
     from headwise.names import HeadId as HeadId
@@ -86,7 +86,7 @@ _HOMES = {
     "fires": "headwise.see.neurons.firing",
     "fit": "headwise.train.starting",
     "flow": "headwise.check.flow.flowing",
-    "generate": "headwise.hub.generating",
+    "generate": "headwise.hub.generating.generating",
     "heal": "headwise.cut.healing.healing",
     "importance": "headwise.cut.ranking.importance",
     "learn_gates": "headwise.cut.learning.learning",

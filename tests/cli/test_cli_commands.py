@@ -6,7 +6,7 @@ from cli_help import Cli
 
 from headwise.cli import app
 
-SEE = ["look", "serve", "profile", "roles", "circuits", "clusters", "neurons"]
+SEE = ["look", "generate", "serve", "profile", "roles", "circuits", "clusters", "neurons"]
 CUT = ["ablate", "rank", "prune", "regroup", "heal", "time"]
 ORDER = [*SEE, "mask", "audit", *CUT, "doctor"]
 

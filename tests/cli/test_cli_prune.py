@@ -114,7 +114,7 @@ def test_a_full_disk_leaves_the_old_model(
 
     monkeypatch.setattr("safetensors.torch.save_file", full)
     monkeypatch.setattr("headwise.cut.saving.forms.save_file", full, raising=False)
-    monkeypatch.setattr("headwise.cut.saving.weights.save_file", full, raising=False)
+    monkeypatch.setattr("headwise.nn.writing.save_file", full, raising=False)
     answer = cli("prune", folder, "--heads", "1.1", "-o", out)
     assert answer.code == 1
     assert "No space left on device" in answer.err.strip().splitlines()[-1]

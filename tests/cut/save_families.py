@@ -42,6 +42,9 @@ OURS: dict[str, Make] = {
     "llama biases": lambda: tf.LlamaForCausalLM(
         tf.LlamaConfig(**LLAMA, attention_bias=True, mlp_bias=True)
     ),
+    "mistral": lambda: tf.MistralForCausalLM(tf.MistralConfig(**LLAMA, sliding_window=None)),
+    "qwen2": lambda: tf.Qwen2ForCausalLM(tf.Qwen2Config(**LLAMA)),
+    "qwen3": lambda: tf.Qwen3ForCausalLM(tf.Qwen3Config(**LLAMA, head_dim=8)),
     "gpt2": lambda: tf.GPT2LMHeadModel(tf.GPT2Config(**GPT2)),
     "gpt2 base": lambda: tf.GPT2Model(tf.GPT2Config(**GPT2)),
     "gpt2 untied": lambda: tf.GPT2LMHeadModel(tf.GPT2Config(**GPT2, tie_word_embeddings=False)),
@@ -51,9 +54,6 @@ OURS: dict[str, Make] = {
 """Families that run in our blocks."""
 
 THEIRS: dict[str, Make] = {
-    "mistral": lambda: tf.MistralForCausalLM(tf.MistralConfig(**LLAMA, sliding_window=None)),
-    "qwen2": lambda: tf.Qwen2ForCausalLM(tf.Qwen2Config(**LLAMA)),
-    "qwen3": lambda: tf.Qwen3ForCausalLM(tf.Qwen3Config(**LLAMA, head_dim=8)),
     "neox": lambda: tf.GPTNeoXForCausalLM(tf.GPTNeoXConfig(**LLAMA)),
     "phi3": lambda: tf.Phi3ForCausalLM(tf.Phi3Config(**LLAMA)),
     "opt": lambda: tf.OPTForCausalLM(tf.OPTConfig(**OPT)),

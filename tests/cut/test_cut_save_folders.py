@@ -12,10 +12,9 @@ import torch
 
 import headwise as hw
 from headwise import files
-from headwise.cut.saving import weights
 from headwise.files import replacing_folder
 from headwise.names import ModelError, OutputError
-from headwise.nn import Encoder, TransformerConfig
+from headwise.nn import Encoder, TransformerConfig, writing
 
 
 def model(seed: int = 0, **further) -> hw.Model:
@@ -73,7 +72,7 @@ def test_a_failure_leaves_the_old_checkpoint(
         written.append(path)
         safetensors.torch.save_file(part, path, metadata=metadata)
 
-    monkeypatch.setattr(weights, "save_file", failing)
+    monkeypatch.setattr(writing, "save_file", failing)
     expected = KeyboardInterrupt if why == "Ctrl-C" else OutputError
     with pytest.raises(expected, match=None if why == "Ctrl-C" else "/m: No space left on device;"):
         hw.save(model(2), tmp_path / "m", max_shard_size=2000)

@@ -280,7 +280,7 @@ def test_known_family():
         (
             llama,
             {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
-            "rope_parameters.rope_type='llama3' is not supported",
+            "config.json lacks rope's low_freq_factor, which rope_type='llama3' needs",
         ),
         (llama, {"rope_scaling": {"type": "linear"}}, "rope_type is 'default' and 'linear'"),
         (

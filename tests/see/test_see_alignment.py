@@ -48,6 +48,18 @@ def test_target_words_look_at_source_words(tmp_path: Path) -> None:
     assert probe.units(queries, keys)[1] == ((1, 2), (2, 3), (3, 4), (4, 5))
 
 
+def test_ahead_a_word_is_looked_for_from_where_it_is_predicted() -> None:
+    """Predicted by the first token, M, ing and the: the first position is left out."""
+    probe = aligned([PAIR], ahead=True).probe
+    queries = cut_into(TARGET, "M", "ing", " returned", " the", " book", ".")
+    keys = cut_into(SOURCE, "小", "明", "还", "书了", "[end]")
+    ranges = probe.units(queries, keys)
+    assert ranges == (((1, 2), (2, 3), (4, 5)), ((1, 2), (2, 3), (3, 4), (4, 5)))
+    assert probe.links(queries, keys, ranges) == [(0, 1), (2, 3), (3,)]
+    assert "what predicts a word of the target looks at what the word is aligned with" in probe.says
+    assert aligned([PAIR], ahead=True).even_pace == aligned([PAIR]).even_pace
+
+
 def test_target_words_look_at_positions(tmp_path: Path) -> None:
     probe = alignment(put(tmp_path, SPEECH))
     found = named_by(probe, speech(), positions(12))
@@ -86,6 +98,9 @@ def test_even_pace() -> None:
     assert aligned({**SPEECH, "spans": [[0, 4, 0, 1], [4, 8, 1, 9]]}).even_pace == 0.5
     crossed = {"source": "a b", "target": "x y", "links": [[[0, 1], [2, 3]], [[2, 3], [0, 1]]]}
     assert aligned(crossed).even_pace == 0.0
+    one = {"source": "abcd", "target": "wxyz", "links": [[[0, 1], [3, 4]]]}
+    assert aligned(one).even_pace == 0.0  # of texts the whole is mapped, not the one link to itself
+    assert aligned({**one, "links": [[[3, 4], [3, 4]]]}).even_pace == 1.0
     assert aligned(SPEECH).sources == (None,)
     assert aligned(SPEECH).texts == (" one two",)
     nothing = aligned([SPEECH, {"target": "x", "spans": []}])

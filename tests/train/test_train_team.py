@@ -11,6 +11,7 @@ from accelerate.state import AcceleratorState, PartialState
 from fit_help import recipe, told, trained, weights
 from safetensors.torch import load_file
 from test_train_bad import Broken, poisoned
+from torch.distributed.tensor import DTensor
 from torch.testing import assert_close
 
 from headwise.names import HeadwiseError
@@ -39,23 +40,29 @@ def together(folder: Path, **given: Any) -> list[dict[str, Any]]:
         except HeadwiseError as error:
             return {"size": team.size, "error": str(error)}
         lines = [[x.step, x.loss, x.held_out, x.norm, x.tokens] for x in run.log]
-        return {"size": PartialState().num_processes, "lines": lines, "stopped": run.stopped}
+        split = any(isinstance(p, DTensor) for p in run.model.parameters())
+        told = {"lines": lines, "stopped": run.stopped, "split": split}
+        return {"size": PartialState().num_processes, **told}
 
     found = forked(2, job)
     assert [one["size"] for one in found] == [2, 2]
     return found
 
 
+WAYS = {"whole": {}, "shards": {"shards": True}, "heads": {"tensor_parallel": 2}}
+
+
 @pytest.mark.parametrize(
-    ("shards", "parts"), [(False, 1), (False, 2), (True, 1), (True, 2)], ids=str
+    ("way", "parts"), [("whole", 1), ("whole", 2), ("shards", 1), ("shards", 2), ("heads", 2)]
 )
-def test_two_processes_come_to_what_one_does(tmp_path, shards, parts):
+def test_two_processes_come_to_what_one_does(tmp_path, way, parts):
     """Rows of unequal lengths, so the processes count different numbers of tokens; gradients are clipped."""
     one = trained(tmp_path / "one", recipe=recipe(**STEPS), dropout=0.0)
     assert one.log[0].norm > 0.3
     asked = {**STEPS, "accumulate": parts}
-    first, second = together(tmp_path / "two", recipe=asked, shards=shards)
+    first, second = together(tmp_path / "two", recipe=asked, **WAYS[way])
     assert first == second
+    assert first["split"] == (way != "whole")
     for line, (step, loss, held, norm, tokens) in zip(one.log, first["lines"], strict=True):
         assert (line.step, line.tokens) == (step, tokens)
         assert loss == pytest.approx(line.loss, abs=1e-5)
@@ -69,18 +76,18 @@ def test_two_processes_come_to_what_one_does(tmp_path, shards, parts):
     assert [x.step for x in read_log(tmp_path / "two" / "log.csv")] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("shards", [False, True], ids=["whole", "shards"])
-def test_two_processes_go_on_bit_for_bit(tmp_path, shards):
+@pytest.mark.parametrize("way", WAYS)
+def test_two_processes_go_on_bit_for_bit(tmp_path, way):
     """Asked to stop by the one that does not write; dropout of each process draws on as it would have."""
-    whole, _ = together(tmp_path / "whole", dropout=0.2, shards=shards)
-    half, other = together(tmp_path / "half", dropout=0.2, shards=shards, stop_at=4)
+    whole, _ = together(tmp_path / "whole", dropout=0.2, **WAYS[way])
+    half, other = together(tmp_path / "half", dropout=0.2, **WAYS[way], stop_at=4)
     assert half["stopped"] == other["stopped"] == "stopped after step 4"
     assert len(half["lines"]) == 4
-    again, _ = together(tmp_path / "half", dropout=0.2, shards=shards, resume=True)
+    again, _ = together(tmp_path / "half", dropout=0.2, **WAYS[way], resume=True)
     assert again["lines"] == whole["lines"]
     for name, x in load_file(tmp_path / "whole" / "model.safetensors").items():
         assert torch.equal(load_file(tmp_path / "half" / "model.safetensors")[name], x)
-    if not shards:  # and one process goes on with what two began
+    if way == "whole":  # and one process goes on with what two began
         stops = iter(range(1, 9))
         folder = tmp_path / "one"
         trained(folder, recipe=recipe(**STEPS), dropout=0.0, stop=lambda: next(stops) == 3)

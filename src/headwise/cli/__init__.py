@@ -21,6 +21,7 @@ from headwise.cli.audit.command import audit as _audit
 from headwise.cli.circuits.command import circuits as _circuits
 from headwise.cli.clusters.command import clusters as _clusters
 from headwise.cli.doctor import doctor as _doctor
+from headwise.cli.generate.command import generate as _generate
 from headwise.cli.heal.command import heal as _heal
 from headwise.cli.look.command import look as _look
 from headwise.cli.mask.command import mask as _mask
@@ -53,7 +54,7 @@ def app() -> None:
     """See, check and cut every attention head of a Transformer."""
 
 
-_SEE = (_look, _serve, _profile, _roles, _circuits, _clusters, _neurons)
+_SEE = (_look, _generate, _serve, _profile, _roles, _circuits, _clusters, _neurons)
 _CHECK = (_mask, _audit)
 _CUT = (_ablate, _rank, _prune, _regroup, _heal, _time)
 _MAKE = (_train,)

@@ -32,6 +32,7 @@ from headwise.hub.spread import device_of, move
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
 from headwise.names import ModelError
 from headwise.nn import Decoder, MultiHeadAttention, load_checkpoint
+from headwise.nn.modes import evaluating as evaluating
 from headwise.nn.own import is_own
 
 
@@ -240,19 +241,6 @@ def _heads(module: nn.Module) -> int | None:
     """How many heads a layer has, as it says itself; None where it does not."""
     kept = kept_of(module)
     return stated_heads(module) if kept is None else len(kept.heads)
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """In eval mode for the time of the `with`; each part goes back to the mode it was in."""
-    training = [part for part in module.modules() if part.training]
-    if training:
-        module.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 def _max_length(module: nn.Module) -> int | None:

@@ -6,10 +6,12 @@ from headwise.nn.attention import MultiHeadAttention
 from headwise.nn.block import Block, Surroundings
 from headwise.nn.building import build
 from headwise.nn.cache import KVCache, LayerCache
+from headwise.nn.checkpointing import checkpoint_activations
 from headwise.nn.config import TransformerConfig
 from headwise.nn.embedding import Embedding
 from headwise.nn.feedforward import FeedForward
 from headwise.nn.fields import config_from, known_family
+from headwise.nn.generating.writing import generate
 from headwise.nn.models import Decoder, Encoder, EncoderDecoder
 from headwise.nn.norms import LayerNorm, RMSNorm
 from headwise.nn.positions import alibi, alibi_slopes, place, rotary, rotate, sinusoidal
@@ -35,8 +37,10 @@ __all__ = [
     "alibi",
     "alibi_slopes",
     "build",
+    "checkpoint_activations",
     "checkpoint_config",
     "config_from",
+    "generate",
     "known_family",
     "load_checkpoint",
     "place",

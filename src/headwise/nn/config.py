@@ -119,6 +119,7 @@ class TransformerConfig:
     attention_dropout: float | int = 0.0
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         for name in _COUNTS:
             _check_count(name, getattr(self, name))
         self._fill_in()
@@ -128,6 +129,16 @@ class TransformerConfig:
         self._check_scaling()
         self._check_choices()
         self._check_numbers()
+
+    def _check_kinds(self) -> None:
+        """Values of another type than a field's default: a file may hold anything."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(field.default, bool) and not isinstance(value, bool):
+                raise ConfigError(f"{field.name}={value!r} is not true or false; write one of them")
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if isinstance(field.default, float) and not number:
+                raise ConfigError(f"{field.name}={value!r} is not a number; give one")
 
     def _fill_in(self) -> None:
         if self.head_dim is None and self.d_model % self.num_heads:
@@ -164,6 +175,10 @@ class TransformerConfig:
             if lacking:
                 raise ConfigError(f"rope_scaling lacks {lacking[0]}; give kind and factor")
             object.__setattr__(self, "rope_scaling", RopeScaling(**given))
+        elif given is not None and not isinstance(given, RopeScaling):
+            raise ConfigError(
+                f"rope_scaling={given!r} is no table of fields; give one with kind and factor"
+            )
         if self.rope_scaling is not None and self.positions != "rope":
             raise ConfigError(
                 f"rope_scaling came with positions={self.positions!r}; use positions='rope', or leave it out"

@@ -53,9 +53,11 @@ class RopeScaling:
             raise ConfigError(
                 f"rope_scaling.kind={self.kind!r} is not known; use one of {known}, or no rope_scaling"
             )
-        if not self.factor >= 1:
-            raise ConfigError(f"rope_scaling.factor={self.factor} must be 1 or more")
-        if self.kind != "linear" and (self.original_length is None or self.original_length < 1):
+        for name in ("factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ConfigError(f"rope_scaling.{name}={value!r} is no number above 0; give one")
+        if self.kind != "linear" and not _is_count(self.original_length):
             raise ConfigError(
                 f"rope_scaling.original_length={self.original_length} must be the number of tokens that the "
                 f"model was first trained on, for kind={self.kind!r}"
@@ -65,6 +67,10 @@ class RopeScaling:
                 f"rope_scaling.low_freq_factor={self.low_freq_factor} must be above 0 and below "
                 f"high_freq_factor={self.high_freq_factor}"
             )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def inverse_wavelengths(

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from headwise.core import masks
 from headwise.core.masks import Mask
-from headwise.names import ShapeError
+from headwise.names import ConfigError, ShapeError
 from headwise.nn.block import Block, Surroundings
 from headwise.nn.cache import KVCache
+from headwise.nn.checkpointing import Checkpointed, through
 from headwise.nn.config import TransformerConfig
 from headwise.nn.embedding import Embedding
 from headwise.nn.norms import make_norm
@@ -23,7 +24,7 @@ from headwise.nn.positions import Places, alibi, place, relative, rotary
 __all__ = ["Stack", "initialise"]
 
 
-class Stack(nn.Module):
+class Stack(Checkpointed):
     """A stack of blocks from one configuration; each layer starts from its own random numbers.
 
     Args:
@@ -74,7 +75,7 @@ class Stack(nn.Module):
         )
         for i, block in enumerate(self.blocks):
             if cache is None:
-                x = block(x, around)
+                x = through(block, x, around) if self.checkpointing else block(x, around)
             else:
                 x = block(x, around, cache.layers[i], cache.cross_layers[i])
         out: Tensor = self.final_norm(x)
@@ -138,6 +139,11 @@ class Stack(nn.Module):
                 )
         if documents is not None and cache is not None:
             raise ShapeError("documents= packs whole sequences; leave it out with a cache")
+        if cache is not None and self.checkpointing and torch.is_grad_enabled():
+            raise ConfigError(
+                "a cache came to a model with activation checkpointing, whose blocks run twice; "
+                "decode under torch.no_grad(), or nn.checkpoint_activations(model, on=False)"
+            )
         length = ids.shape[1] + (0 if cache is None else cache.length)
         learned = self.config.positions == "learned" and documents is None
         if learned and length > self.config.max_length:

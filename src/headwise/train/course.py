@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from headwise.cut.telling import Progress
 from headwise.names import ModelError, OutputError
 from headwise.nn import save_checkpoint
+from headwise.nn.parallel import full_state
 from headwise.train.checkpoints import Checkpoint, checkpoints, newest, write_checkpoint
 from headwise.train.data import Feed
 from headwise.train.log import Line, Log
@@ -111,11 +112,10 @@ class Course:
     def finish(self, tokenizer: tokenizers.Tokenizer | None) -> None:
         """Save the model in the folder of the run."""
         model, processes = self.module, self.processes
-        if processes.shards and processes.size > 1:
-            weights = self.stepper.state()["weights"]
+        if not processes.whole:
+            weights = full_state(self.module)
             model = type(self.module)(self.module.config)
-            if processes.leads:
-                model.load_state_dict({n.removeprefix("model."): x for n, x in weights.items()})
+            model.load_state_dict({name: x.cpu() for name, x in weights.items()})
         model.eval()
 
         processes.together(lambda: _saved(model, self.folder, tokenizer))

@@ -38,6 +38,7 @@ def fit(
     tokenizer: tokenizers.Tokenizer | None = None,
     accelerator: Any = None,
     shards: bool | None = None,
+    tensor_parallel: int = 1,
     asked: Mapping[str, Mapping[str, Any]] | None = None,
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
@@ -60,6 +61,8 @@ def fit(
         accelerator: of accelerate; None = one is made.
         shards: whether each process holds a share of the weights alone (FSDP); None = as accelerate's configuration
             says.
+        tensor_parallel: over how many processes each layer's heads are split (`nn.parallel.by_heads`); what is left
+            of the processes share the rows.
         asked: what else run.toml says, by tables.
         resume: go on with the run in the folder, from its newest checkpoint; from the start where it has none yet.
         stop: asked after each step whether to end it; a checkpoint is written then.
@@ -74,7 +77,8 @@ def fit(
     folder = Path(folder)
     accelerator = joined() if accelerator is None else accelerator
     dtype, why = precision(recipe.dtype, accelerator.device)
-    processes = Processes(accelerator, asks_for_shards() if shards is None else shards, dtype)
+    sharded = asks_for_shards() if shards is None else shards
+    processes = Processes(accelerator, sharded, dtype, tensor_parallel)
     _check_rows(feed, held_out, recipe, processes)
     tables = {"model": described(module), "train": recipe.as_dict(), **(asked or {})}
     with processes.alive():
@@ -82,7 +86,7 @@ def fit(
         processes.together(lambda: _keep_tokenizer(folder, tokenizer))
         silent = quiet or not processes.leads
         say(f"fit: {_about(module, processes, why)}", quiet=silent)
-        seed_all(recipe.seed + processes.rank)
+        seed_all(recipe.seed + processes.share)
         course = Course(module, feed, held_out, recipe, folder, processes)
         course.progress = progress or lines("fit", quiet=silent)
         if resume:
@@ -112,8 +116,9 @@ def _keep_tokenizer(folder: Path, tokenizer: tokenizers.Tokenizer | None) -> Non
 def _about(module: nn.Module, processes: Processes, why: str) -> str:
     count = sum(p.numel() for p in module.parameters())
     several = f" in {processes.size} processes" if processes.size > 1 else ""
-    shards = ", weights in shards" if processes.shards and processes.size > 1 else ""
-    return f"{count:,} parameters on {processes.device.type}{several}{shards}, {why}"
+    split = f", split by heads over {processes.heads}" if processes.heads > 1 else ""
+    shards = ", weights in shards" if not processes.whole and processes.shares > 1 else ""
+    return f"{count:,} parameters on {processes.device.type}{several}{split}{shards}, {why}"
 
 
 def _check_rows(feed: Feed, held_out: Feed | None, recipe: Recipe, processes: Processes) -> None:
@@ -124,8 +129,8 @@ def _check_rows(feed: Feed, held_out: Feed | None, recipe: Recipe, processes: Pr
         )
     if held_out is not None and not held_out.count:
         raise ConfigError("the held-out feed has no row; leave it out, or give it text")
-    if feed.rows < processes.size * recipe.accumulate:
+    if feed.rows < processes.shares * recipe.accumulate:
         raise ConfigError(
-            f"rows={feed.rows} of a step are fewer than {processes.size} processes of accumulate="
-            f"{recipe.accumulate} parts; use rows={processes.size * recipe.accumulate} or more"
+            f"rows={feed.rows} of a step are fewer than {processes.shares} processes of accumulate="
+            f"{recipe.accumulate} parts; use rows={processes.shares * recipe.accumulate} or more"
         )

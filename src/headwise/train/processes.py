@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headwise.names import HeadwiseError, ModelError
+from headwise.names import ConfigError, HeadwiseError, ModelError
 from headwise.nn import Block
+from headwise.nn.parallel import by_heads
 from headwise.train.data import Batch
 from headwise.train.objectives import loss_of
 
@@ -43,11 +44,20 @@ class Processes:
         accelerator: of accelerate.
         shards: whether each holds a share of the weights alone.
         dtype: of autocast; None = none.
+        heads: over how many of them each layer's heads are split (tensor parallel); they read the same rows.
     """
 
     accelerator: Any
     shards: bool = False
     dtype: torch.dtype | None = None
+    heads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.size % self.heads:
+            raise ConfigError(
+                f"tensor_parallel={self.heads} does not divide the {self.size} processes; start a multiple of "
+                f"{self.heads}: accelerate launch --num_processes {self.heads} -m headwise train ..."
+            )
 
     @property
     def size(self) -> int:
@@ -58,6 +68,21 @@ class Processes:
     def rank(self) -> int:
         """Which this one is."""
         return int(self.accelerator.process_index)
+
+    @property
+    def shares(self) -> int:
+        """Into how many shares the rows of a step fall."""
+        return self.size // self.heads
+
+    @property
+    def share(self) -> int:
+        """Which of them this process reads."""
+        return self.rank // self.heads
+
+    @property
+    def whole(self) -> bool:
+        """Whether each process has all of the weights."""
+        return self.size == 1 or not (self.shards or self.heads > 1)
 
     @property
     def leads(self) -> bool:
@@ -75,25 +100,36 @@ class Processes:
         losses = Losses(module.to(self.device))
         if self.size == 1:
             return losses
-        if not self.shards:
+        if not self.whole:
+            self._split(module, losses)
+        else:
             from torch.nn.parallel import DistributedDataParallel
 
             where = None if self.device.type == "cpu" else [self.device]
             return DistributedDataParallel(losses, device_ids=where)
+        return losses
+
+    def _split(self, module: nn.Module, losses: Losses) -> None:
+        """First by heads, then what each of those has into shards, in place."""
+        from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        for block in [one for one in module.modules() if isinstance(one, Block)]:
-            fully_shard(block)
-        fully_shard(losses)
-        return losses
+        sizes = (self.shares, self.heads)
+        mesh = init_device_mesh(self.device.type, sizes, mesh_dim_names=("data", "heads"))
+        if self.heads > 1:
+            by_heads(module, mesh["heads"])
+        if self.shares > 1:
+            for block in [one for one in module.modules() if isinstance(one, Block)]:
+                fully_shard(block, mesh=mesh["data"])
+            fully_shard(losses, mesh=mesh["data"])
 
     @contextmanager
     def apart(self, wrapped: nn.Module, last: bool) -> Iterator[None]:
         """For a part of a step that is not the last: gradients stay in this process until the last is there."""
         own: Any = wrapped
-        if last or self.size == 1:
+        if last or self.shares == 1:
             yield
-        elif not self.shards:
+        elif self.whole:
             with own.no_sync():
                 yield
         else:
@@ -110,12 +146,12 @@ class Processes:
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     def sums(self, *numbers: float | Tensor) -> list[float]:
-        """Each number summed over the processes, in double precision where the device has it."""
+        """Each number summed over the shares of the rows, in double precision where the device has it."""
         exact = torch.float32 if self.device.type == "mps" else torch.float64
         told = torch.stack(
             [torch.as_tensor(x, device=self.device).detach().to(exact) for x in numbers]
         )
-        summed: list[float] = self.accelerator.reduce(told).tolist()
+        summed: list[float] = (self.accelerator.reduce(told) / self.heads).tolist()
         return summed
 
     def everyone(self, thing: Any) -> list[Any]:

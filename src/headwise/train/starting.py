@@ -52,6 +52,7 @@ def fit(
     field: str | None = None,
     device: str | None = None,
     shards: bool | None = None,
+    tensor_parallel: int = 1,
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
     quiet: bool = False,
@@ -74,6 +75,7 @@ def fit(
         field: JSON lines: the field that holds the text.
         device: where it runs; None = a GPU where there is one.
         shards: each process holds a share of the weights alone (FSDP).
+        tensor_parallel: over how many processes each layer's heads are split.
         resume: go on with the run in the folder.
         stop: asked after each step whether to end it.
         quiet: no progress on stderr.
@@ -103,7 +105,7 @@ def fit(
             "sha256": hashlib.sha256(read.to_str().encode()).hexdigest(),
         },
         "texts": sources.stamp,
-        "start": {"init": init, "shards": shards},
+        "start": {"init": init, "shards": shards, "tensor_parallel": tensor_parallel},
     }
     return fit_feed(
         module,
@@ -114,6 +116,7 @@ def fit(
         tokenizer=read,
         accelerator=accelerator,
         shards=shards,
+        tensor_parallel=tensor_parallel,
         asked=asked,
         resume=resume,
         stop=stop,
@@ -159,6 +162,7 @@ def resume(
         field=texts.get("field"),
         device=device,
         shards=start.get("shards"),
+        tensor_parallel=start.get("tensor_parallel", 1),
         resume=True,
         stop=stop,
         quiet=quiet,

@@ -70,8 +70,8 @@ class Stepper:
             with processes.apart(self.wrapped, at == len(batches)):
                 with processes.autocast():
                     loss, _ = self.wrapped(batch.to(processes.device))
-                # the gradients of several processes are averaged, and those of a sum are wanted
-                (loss * (processes.size / max(count, 1))).backward()
+                # the gradients of several shares are averaged, and those of a sum are wanted
+                (loss * (processes.shares / max(count, 1))).backward()
             total = total + loss.detach()
         (summed,) = processes.sums(total)
         mean, norm = summed / max(count, 1), self._clipped()
@@ -128,7 +128,7 @@ class Stepper:
         """This process's parts of a step; a part without rows has the first, which then does not count."""
         parts, accumulate = self.processes, self.recipe.accumulate
         for at in range(accumulate):
-            which = share(rows, parts.rank * accumulate + at, parts.size * accumulate)
+            which = share(rows, parts.share * accumulate + at, parts.shares * accumulate)
             counts = which.stop > which.start
             yield feed.batch(number, which if counts else slice(0, 1)), counts
 

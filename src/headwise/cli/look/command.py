@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from headwise.cli.given import read_given
 from headwise.cli.look.page_options import page_asked, page_options
 from headwise.cli.options import (
     check_id,
@@ -17,7 +17,6 @@ from headwise.cli.options import (
     model_option,
     picture_options,
 )
-from headwise.names import TextError
 
 
 @click.command(short_help="Who looks at whom in a sentence, in every head.")
@@ -128,7 +127,7 @@ def look(
     pictures = checked_pictures(png, svg)
     check_json(json_)
     page = page_asked(of_page, ffn, target, device, dtype)
-    given = _read(text, file)
+    given = read_given(text, file, "look")
     from headwise.cli.look.neurons import show_fires
     from headwise.cli.look.running import View, show
 
@@ -170,30 +169,3 @@ def _check_ffn(
             raise click.UsageError(f"{name} is of heads, and --ffn shows neurons; leave one out")
     if top < 1:
         raise click.UsageError("--ffn shows neurons at each token; give --top from 1")
-
-
-def _read(text: str | None, file: Path | None) -> str:
-    """The text given in one of the three ways."""
-    if (text is None) == (file is None):
-        raise click.UsageError('give a text: headwise look "TEXT", or --file FILE, or - for stdin')
-    if text == "-" or str(file) == "-":
-        if sys.stdin is None:
-            raise TextError("the standard input is closed; give the text itself, or --file FILE")
-        data, name = sys.stdin.buffer.read(), "the standard input"
-    elif file is not None:
-        try:
-            data, name = file.read_bytes(), str(file)
-        except OSError as error:
-            raise TextError(f"{file} cannot be read: {error.strerror}") from None
-    else:
-        assert text is not None
-        return text
-    try:
-        decoded = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TextError(
-            f"{name} is not UTF-8 text (byte {error.start}); convert it to UTF-8 first"
-        ) from None
-    if not decoded.strip():
-        raise TextError(f"{name} is empty; give at least one word")
-    return decoded.rstrip("\n")

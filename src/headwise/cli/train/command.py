@@ -29,25 +29,32 @@ class TrainRequest:
     field: str | None
     device: str | None
     shards: bool | None
+    tensor_parallel: int
     changes: Mapping[str, Any]
 
 
-_RECIPE = (
-    ("--objective", str, "causal, masked or pairs (of a source and its target)."),
+_RECIPE: tuple[tuple[str, Any, str], ...] = (
+    (
+        "--objective",
+        ("causal", "masked", "pairs"),
+        "The next token, hidden ones, or targets of sources.",
+    ),
     ("--steps", int, "Of AdamW."),
     ("--rows", int, "Of a step, over all processes."),
     ("--context", int, "Tokens of a row."),
     ("--learning-rate", float, "The highest."),
     ("--seed", int, "Of the weights, the order and dropout."),
-    ("--dtype", str, "auto, float32 or bfloat16."),
+    ("--dtype", ("auto", "float32", "bfloat16"), "Of the passes; auto = bfloat16 where it pays."),
 )
 
 
 def _recipe_options(command: Any) -> Any:
     """The fields of a recipe that are changed most often."""
     for name, kind, help in reversed(_RECIPE):
-        metavar = "NAME" if kind is str else "N" if kind is int else "X"
-        command = click.option(name, type=kind, metavar=metavar, help=help)(command)
+        choice = isinstance(kind, tuple)
+        metavar = None if choice else "N" if kind is int else "X"
+        of = click.Choice(kind) if choice else kind
+        command = click.option(name, type=of, metavar=metavar, help=help)(command)
     return command
 
 
@@ -93,6 +100,13 @@ def _recipe_options(command: Any) -> Any:
     default=None,
     help="Several processes: each holds a share of the weights alone (FSDP).",
 )
+@click.option(
+    "--tensor-parallel",
+    default=1,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Several processes: split the heads of each layer over N of them.",
+)
 def train(
     files: tuple[Path, ...],
     config: str | None,
@@ -106,6 +120,7 @@ def train(
     field: str | None,
     device: str | None,
     shards: bool | None,
+    tensor_parallel: int,
     **recipe: Any,
 ) -> int:
     """Train a model on FILES: plain text, .jsonl, or pairs (.tsv, .jsonl, .po, .mo, two files of lines).
@@ -132,6 +147,7 @@ def train(
         field=field,
         device=device,
         shards=shards,
+        tensor_parallel=tensor_parallel,
         changes=changes,
     )
     _check(request)
@@ -151,7 +167,13 @@ def _check(request: TrainRequest) -> None:
             request.tokenizer,
             request.init,
         )
-        if any(told) or request.changes or request.field or request.shards is not None:
+        if (
+            any(told)
+            or request.changes
+            or request.field
+            or request.shards is not None
+            or request.tensor_parallel > 1
+        ):
             raise click.UsageError(
                 "--resume goes on with a run as it was asked for; give no texts and no other option but --device"
             )

@@ -58,6 +58,7 @@ def _trained(request: TrainRequest, stop: Callable[[], bool], steps: StepProgres
         field=request.field,
         device=request.device,
         shards=request.shards,
+        tensor_parallel=request.tensor_parallel,
         stop=stop,
         progress=progress,
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from headwise.names import TextError
 from headwise.see.probes.annotated import WordUnits, tell
@@ -26,6 +27,7 @@ from headwise.see.probes.entries import (
 from headwise.see.probes.probe import Probe, Ranges, Rule, Units
 from headwise.see.record import Side
 from headwise.see.texts.reading import name_of
+from headwise.see.texts.tokens import Token
 from headwise.see.texts.units import Span, UnitMap, split_at
 from headwise.see.texts.words import spans_of
 
@@ -48,8 +50,9 @@ class Aligned:
         sources: the source of each, None where it is positions.
         faults: one line for each entry that was left out: `FILE, line N: what is wrong`.
         even_pace: the share of target words that even pace gets right: with the target's characters mapped in
-            proportion to the source, from the first character and position that are aligned to the last, the middle
-            of the word falls on what it is aligned with. A head that only goes ahead steadily does that.
+            proportion to the source, the middle of the word falls on what it is aligned with. A head that only goes
+            ahead steadily does that. Between texts the whole of one is mapped to the whole of the other; of
+            positions the stretch from the first one that is aligned to the last (silence is before and after).
         probe: target words look at what they are aligned with.
     """
 
@@ -61,7 +64,7 @@ class Aligned:
     probe: Probe = field(repr=False)
 
 
-def aligned(source: Entries, *, warn: bool = True) -> Aligned:
+def aligned(source: Entries, *, ahead: bool = False, warn: bool = True) -> Aligned:
     """Read an alignment, from JSON lines or objects.
 
     Between texts `{"source": ..., "target": ..., "links": [[[start, end], [start, end]], ...]}`, in each link the
@@ -71,6 +74,9 @@ def aligned(source: Entries, *, warn: bool = True) -> Aligned:
 
     Args:
         source: a file (packed where it ends in .gz), or such objects.
+        ahead: whether a word is looked for from where it is predicted, while the token before it is read, not from
+            where it is read itself: what a decoder looks at to write it. The first position is left out as
+            everywhere, though it predicts a token.
         warn: whether to warn once of what is left out.
 
     Raises:
@@ -94,7 +100,7 @@ def aligned(source: Entries, *, warn: bool = True) -> Aligned:
         tell(faults)
     targets, sources = zip(*given.values(), strict=True)
     pace = _even_pace(pairs)
-    probe = _probe(pairs)
+    probe = _probe(pairs, ahead)
     if pace == pace:  # there is an aligned word
         probe = replace(probe, rival=("even pace", pace))
     return Aligned(name, targets, sources, tuple(faults), pace, probe)
@@ -135,7 +141,7 @@ def _to_text(value: Any, target: str, source: str) -> _Pair:
     return span_of(value[0], target), span_of(value[1], source)
 
 
-def _probe(pairs: Mapping[_Texts, Sequence[_Pair]]) -> Probe:
+def _probe(pairs: Mapping[_Texts, Sequence[_Pair]], ahead: bool) -> Probe:
     looks: dict[str, set[Span]] = {}
     ends: dict[str, set[int]] = {}
     for (target, source), found in pairs.items():
@@ -144,8 +150,12 @@ def _probe(pairs: Mapping[_Texts, Sequence[_Pair]]) -> Probe:
             ends.setdefault(source, set()).update(end for _, span in found for end in span)
     words = {text: split_at(spans_of(text), found) for text, found in ends.items()}
     spans = {text: sorted(found) for text, found in looks.items()}
-    units, rule = _measured(pairs, spans, words)
+    units, rule = _measured(pairs, spans, words, ahead)
     says = "a word of the target looks at what it is aligned with in the source"
+    if ahead:
+        says = says.replace("a word", "what predicts a word").replace(
+            "what it is", "what the word is"
+        )
     return Probe("alignment", rule, says, across=True, units=units, by="hits", fixed=False)
 
 
@@ -153,8 +163,15 @@ def _measured(
     pairs: Mapping[_Texts, Sequence[_Pair]],
     spans: Mapping[str, Sequence[Span]],
     words: Mapping[str, Sequence[Span]],
+    ahead: bool,
 ) -> tuple[Units, Rule]:
     targets, sources = WordUnits(spans), WordUnits(words)
+    before: WeakKeyDictionary[Side, Side] = WeakKeyDictionary()
+
+    def looking(side: Side) -> UnitMap:
+        if ahead and side not in before:
+            before[side] = _predicting(side)
+        return targets.of(before[side] if ahead else side)
 
     def found(queries: Side, keys: Side) -> _Texts | None:
         source = None if _positions(keys) else keys.text.strip()
@@ -166,13 +183,13 @@ def _measured(
             return (), ()
         count = len(keys.tokens)
         there = [(i, i + 1) for i in range(count)] if _positions(keys) else sources.of(keys).ranges
-        return targets.of(queries).ranges, there
+        return looking(queries).ranges, there
 
     def rule(queries: Side, keys: Side) -> list[list[int]]:
         texts = found(queries, keys)
         if texts is None:
             return []
-        here = targets.of(queries)
+        here = looking(queries)
         named: list[list[int]] = [[] for _ in here.ranges]
         target, source = texts
         for span, at in pairs[texts]:
@@ -194,6 +211,12 @@ def _held(words: Sequence[Span], units: UnitMap, span: Span) -> Iterable[int]:
     return {units.unit[at] for at in inside} - {-1}
 
 
+def _predicting(side: Side) -> Side:
+    """Each position as the token that comes after it, the one it predicts; the last predicts none of them."""
+    end = Token(-1, "", len(side.text), len(side.text), special=True)
+    return Side(side.text, (*side.tokens[1:], end))
+
+
 def _positions(keys: Side) -> bool:
     """Whether the tokens of a side are no tokens of a text but numbered positions."""
     return all(token.id < 0 for token in keys.tokens)
@@ -202,9 +225,12 @@ def _positions(keys: Side) -> bool:
 def _even_pace(pairs: Mapping[_Texts, Sequence[_Pair]]) -> float:
     """`Aligned.even_pace`."""
     right = count = 0
-    for found in filter(None, pairs.values()):
-        start, end = min(word[0] for word, _ in found), max(word[1] for word, _ in found)
-        first, last = min(at[0] for _, at in found), max(at[1] for _, at in found)
+    for (target, source), found in pairs.items():
+        if source is None and found:
+            start, end = min(word[0] for word, _ in found), max(word[1] for word, _ in found)
+            first, last = min(at[0] for _, at in found), max(at[1] for _, at in found)
+        else:
+            start, end, first, last = 0, len(target), 0, len(source or "")
         for word in {word for word, _ in found}:
             along = ((word[0] + word[1]) / 2 - start) / (end - start)
             position = first + along * (last - first)

@@ -1,0 +1,1 @@
+"""`headwise generate`: `command` reads the arguments, `running` does what they ask."""
