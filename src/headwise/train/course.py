@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from headwise.cut.telling import Progress
 from headwise.names import ModelError, OutputError
-from headwise.nn import save_checkpoint
 from headwise.train.checkpoints import Checkpoint, checkpoints, newest, write_checkpoint
 from headwise.train.data import Feed
 from headwise.train.log import Line, Log
@@ -23,6 +22,7 @@ from headwise.train.processes import Processes
 from headwise.train.randomness import put_random, random_state
 from headwise.train.recipe import Recipe
 from headwise.train.stepping import Found, Stepper
+from headwise.nn import save_checkpoint
 
 __all__ = ["Course", "described"]
 
