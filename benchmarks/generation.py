@@ -90,14 +90,14 @@ def case(case: Case, theirs: nn.Module, ours: Decoder, threads: int, seconds: fl
         "headwise": timed(lambda: generate(ours, ids, NEW), threads),
     }
     bars = {"headwise": BARS[case.dtype]} if case.batch == 1 else {}
-    plan = Plan(seconds=seconds, least=7, warm=0)
+    plan = Plan(seconds=seconds, least=6, warm=0, again=case.batch == 1)
     return compare(case.label, contenders, "transformers", bars, plan)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
