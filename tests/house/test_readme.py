@@ -140,6 +140,9 @@ def test_the_commands_run(tmp_path, monkeypatch, capsys, page):
     from headwise.cli import main
 
     (tmp_path / "story.txt").write_text("Once upon a time there was a head.", encoding="utf-8")
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    book = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    (tmp_path / "book.txt").write_text(book, encoding="utf-8")
     for block in blocks(page, "python"):
         if block.startswith("# my_model.py\n"):
             (tmp_path / "my_model.py").write_text(block, encoding="utf-8")

@@ -98,6 +98,9 @@ def test_even_pace() -> None:
     assert aligned({**SPEECH, "spans": [[0, 4, 0, 1], [4, 8, 1, 9]]}).even_pace == 0.5
     crossed = {"source": "a b", "target": "x y", "links": [[[0, 1], [2, 3]], [[2, 3], [0, 1]]]}
     assert aligned(crossed).even_pace == 0.0
+    one = {"source": "abcd", "target": "wxyz", "links": [[[0, 1], [3, 4]]]}
+    assert aligned(one).even_pace == 0.0  # of texts the whole is mapped, not the one link to itself
+    assert aligned({**one, "links": [[[3, 4], [3, 4]]]}).even_pace == 1.0
     assert aligned(SPEECH).sources == (None,)
     assert aligned(SPEECH).texts == (" one two",)
     nothing = aligned([SPEECH, {"target": "x", "spans": []}])

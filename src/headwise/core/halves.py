@@ -49,7 +49,7 @@ def sdpa(
             dropout_p=dropout,
             is_causal=is_causal,
             scale=scale,
-            enable_gqa=groups > 1,
+            enable_gqa=bool(groups > 1),  # a number traced in a graph compares to a symbol
         )
     return z.to(q.dtype)
 

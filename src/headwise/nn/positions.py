@@ -114,10 +114,13 @@ def rotary(
 def rotate(
     x: Float[Tensor, "batch head position head_dim"], table: Rotary
 ) -> Float[Tensor, "batch head position head_dim"]:
-    """Turn channel i together with channel i + head_dim / 2 (the half-split pairs of Llama)."""
+    """Turn channel i together with channel i + head_dim / 2 (the half-split pairs of Llama).
+
+    The result is like x in dtype, also where the table is more exact.
+    """
     cos, sin = table
     a, b = x.chunk(2, dim=-1)
-    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).to(x.dtype)
 
 
 def alibi_slopes(num_heads: int) -> list[float]:
@@ -137,8 +140,9 @@ def alibi(
 ) -> Float[Tensor, "batch head query key"]:
     """The bias -slope * |query position - key position| that ALiBi adds to the scores."""
     distance = (places.queries[:, None, :, None] - places.keys[:, None, None, :]).abs()
-    slopes = torch.tensor(alibi_slopes(num_heads), device=distance.device, dtype=dtype)
-    return -slopes[:, None, None] * distance
+    exact = torch.promote_types(dtype, torch.float32)  # bfloat16 counts only to 256
+    slopes = torch.tensor(alibi_slopes(num_heads), device=distance.device, dtype=exact)
+    return (-slopes[:, None, None] * distance).to(dtype)
 
 
 def relative(

@@ -41,10 +41,12 @@ def save_checkpoint(model: nn.Module, folder: Path | str, *, tokenizer: Any = No
         "headwise" where none has (`why_unfit` says why).
 
     Raises:
-        ModelError: a module of another class, or one that is not what its configuration says.
+        ModelError: a module of another class, one that is not what its configuration says, or one that is
+            split over processes.
         OutputError: a folder that cannot be written.
     """
     folder = Path(folder).expanduser()
+    _check_whole(model)
     config, state = checkpoint_config(model), model.state_dict()
     _check_uncut(model, config, state)
     weights = stored(model, config, state) if known_family(config) else state
@@ -103,6 +105,14 @@ def _tried(model: nn.Module) -> tuple[dict[str, Any] | None, dict[str, str]]:
         except ConfigError as error:
             reasons[name] = str(error)
     return None, reasons
+
+
+def _check_whole(model: nn.Module) -> None:
+    if any(hasattr(part, "total_heads") for part in model.modules()):
+        raise ModelError(
+            f"{type(model).__name__} is split over processes; save one that is not, which took "
+            "headwise.nn.parallel.full_state(model) with load_state_dict"
+        )
 
 
 def _check_uncut(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:

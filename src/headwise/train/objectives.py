@@ -33,39 +33,32 @@ def loss_of(module: nn.Module, batch: Batch) -> tuple[Float[Tensor, ""], Int[Ten
         ModelError: a module of another class.
     """
     counted = batch.goal != IGNORED
-    hidden = _hidden(module, batch)
+    hidden, head = _hidden(module, batch)
     if isinstance(module, Decoder):
-        logits, goal = module.logits(hidden), batch.goal
+        logits, goal = head.logits(hidden), batch.goal
     else:
-        head = module.decoder if isinstance(module, EncoderDecoder) else module
-        logits, goal = _logits(head, hidden[counted][None])[0], batch.goal[counted]
+        logits, goal = head.logits(hidden[counted][None])[0], batch.goal[counted]
     losses = F.cross_entropy(
         logits.flatten(0, -2).float(), goal.flatten(), ignore_index=IGNORED, reduction="sum"
     )
     return losses, counted.sum()
 
 
-def _hidden(module: nn.Module, batch: Batch) -> Float[Tensor, "row position d_model"]:
-    """What the logits are made of, at every position that has a goal."""
+def _hidden(
+    module: nn.Module, batch: Batch
+) -> tuple[Float[Tensor, "row position d_model"], Decoder | Encoder]:
+    """What the logits are made of, at every position that has a goal; and what makes them."""
     inputs: dict[str, Any] = dict(batch.inputs)
     if isinstance(module, Decoder):
-        return module.hidden(**inputs)
+        return module.hidden(**inputs), module
     if isinstance(module, Encoder):
-        hidden: Tensor = module(**inputs)
-        return hidden
+        return module(**inputs), module
     if isinstance(module, EncoderDecoder):
         padding = inputs.get("source_padding_mask")
-        memory = module.encoder(inputs["source_ids"], padding)
+        memory = module.encode(inputs["source_ids"], padding)
         target = inputs["target_ids"], inputs.get("target_padding_mask")
-        return module.decoder.hidden(*target, memory=memory, memory_padding_mask=padding)
+        hidden = module.decoder.hidden(*target, memory=memory, memory_padding_mask=padding)
+        return hidden, module.decoder
     raise ModelError(
         f"{type(module).__name__} has no objective; train an Encoder, Decoder or EncoderDecoder of headwise.nn"
     )
-
-
-def _logits(module: nn.Module, hidden: Tensor) -> Tensor:
-    make = getattr(module, "logits", None)
-    if make is None:
-        return F.linear(hidden, module.get_parameter("embedding.tokens.weight"))
-    logits: Tensor = make(hidden)
-    return logits

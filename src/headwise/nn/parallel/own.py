@@ -6,7 +6,8 @@ own forward it is the part that this process holds: a plain tensor, through whic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, TypeVar
@@ -23,7 +24,18 @@ from torch.distributed.tensor import (
     distribute_tensor,
 )
 
-__all__ = ["As", "beside", "gathered", "hold", "mesh_of", "mixed", "own", "shared", "summed"]
+__all__ = [
+    "As",
+    "beside",
+    "gathered",
+    "hold",
+    "mesh_of",
+    "mixed",
+    "own",
+    "shared",
+    "summed",
+    "within",
+]
 
 T = TypeVar("T", bound=nn.Module)
 _AS = "_headwise_as"
@@ -81,6 +93,19 @@ def own(module: nn.Module, name: str) -> Tensor:
     if used.parts and parameter.placements[-1].is_replicate():
         part = shared(part, parameter.device_mesh)
     return part if used.rows is None else part[used.rows]
+
+
+@contextmanager
+def within(*modules: nn.Module, on: bool = True) -> Iterator[None]:
+    """As within the modules' own forward: their parameters are this process's parts; with on=False, DTensors."""
+    before = [module.__dict__.get(_WITHIN, False) for module in modules]
+    try:
+        for module in modules:
+            module.__dict__[_WITHIN] = on
+        yield
+    finally:
+        for module, was in zip(modules, before, strict=True):
+            module.__dict__[_WITHIN] = was
 
 
 def mixed(module: nn.Module, mixin: type[T]) -> T:
@@ -142,12 +167,8 @@ def _with_own(cls: type[nn.Module], names: tuple[str, ...]) -> type[nn.Module]:
 
     @wraps(plain)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        before = self.__dict__.get(_WITHIN, False)
-        self.__dict__[_WITHIN] = True
-        try:
+        with within(self):
             return plain(self, *args, **kwargs)
-        finally:
-            self.__dict__[_WITHIN] = before
 
     def asked(self: nn.Module, name: str) -> Tensor | None:
         held = self._parameters[name]

@@ -16,9 +16,11 @@ from headwise.names import ConfigError
 from headwise.nn.attention import MultiHeadAttention
 from headwise.nn.embedding import Embedding
 from headwise.nn.feedforward import FeedForward
-from headwise.nn.models import Decoder
+from headwise.nn.parallel.own import mixed
 from headwise.nn.parallel.state import take_whole_states
 from headwise.nn.parallel.styles import ByHeads, ByNeurons, ByVocabulary, Whole
+from headwise.nn.parallel.vocabulary import SplitStack
+from headwise.nn.stack import Stack
 
 __all__ = ["by_heads"]
 
@@ -55,14 +57,17 @@ def by_heads(model: M, mesh: DeviceMesh, *, whole_logits: bool = True) -> M:
     _draw_alike(model, mesh)
     for module, style in list(_styles(model, whole_logits)):
         parallelize_module(module, mesh, style)
+    for module in model.modules():
+        if isinstance(module, Stack):
+            mixed(module, SplitStack).whole_logits = whole_logits
     take_whole_states(model)
     return model
 
 
 def _styles(model: nn.Module, whole_logits: bool) -> Iterator[tuple[nn.Module, ParallelStyle]]:
     """How to split which modules, those within one that is split left out."""
-    decoders = [module for module in model.modules() if isinstance(module, Decoder)]
-    unembeds = {module.unembed for module in decoders}
+    stacks = [module for module in model.modules() if isinstance(module, Stack)]
+    unembeds = {getattr(stack, "unembed", None) for stack in stacks}
     within: set[nn.Module] = set()
     for module in model.modules():
         if module in within:
@@ -73,7 +78,7 @@ def _styles(model: nn.Module, whole_logits: bool) -> Iterator[tuple[nn.Module, P
         elif isinstance(module, FeedForward):
             within.update(module.modules())
             yield module, ByNeurons()
-        elif isinstance(module, Embedding):
+        elif isinstance(module, Embedding) and hasattr(module, "tokens"):
             within.add(module.tokens)
             yield module, ByVocabulary(whole_logits)
         elif module in unembeds:
@@ -96,7 +101,7 @@ def _check(model: nn.Module, mesh: DeviceMesh) -> None:
         if isinstance(module, MultiHeadAttention):
             found = True
             _check_heads(path, module.num_heads, size)
-        elif isinstance(module, Embedding):
+        elif isinstance(module, Embedding) and hasattr(module, "tokens"):
             _check_rows(module.tokens.num_embeddings, size)
     if not found:
         raise ConfigError(

@@ -102,8 +102,9 @@ class ByVocabulary(ParallelStyle):
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
         rows = {"weight": Shard(0)}
         if isinstance(module, Embedding):
-            hold(module.tokens, device_mesh, rows, source=self.src_data_rank)
-            mixed(module.tokens, SplitTokens)
+            if not isinstance(module.tokens, SplitTokens):  # another embedding's, which it shares
+                hold(module.tokens, device_mesh, rows, source=self.src_data_rank)
+                mixed(module.tokens, SplitTokens)
             mixed(module, SplitEmbedding)
         else:
             hold(module, device_mesh, rows, source=self.src_data_rank)

@@ -1,4 +1,4 @@
-"""The vocabulary, split over processes: each holds the vectors of some tokens."""
+"""The vocabulary, split over processes: each holds the vectors of some tokens, and makes their logits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.nn.embedding import Embedding
-from headwise.nn.parallel.own import beside, gathered, mesh_of, own, shared, summed
+from headwise.nn.parallel.own import beside, gathered, mesh_of, own, shared, summed, within
+from headwise.nn.stack import Stack
 
-__all__ = ["SplitEmbedding", "SplitTokens", "SplitUnembed"]
+__all__ = ["SplitEmbedding", "SplitStack", "SplitTokens", "SplitUnembed"]
 
 
 class SplitTokens(nn.Embedding):
@@ -47,6 +48,22 @@ class SplitUnembed(nn.Linear):
     ) -> Float[Tensor, "batch position vocab_size"]:
         """Logits, those of this process's tokens beside those of the others."""
         return _logits(hidden, self, self.out_features, self.whole_logits)
+
+
+class SplitStack(Stack):
+    """A stack whose vocabulary is split."""
+
+    whole_logits: bool
+
+    def logits(
+        self, hidden: Float[Tensor, "batch position d_model"]
+    ) -> Float[Tensor, "batch position vocab_size"]:
+        """As Encoder and Decoder have it: a bias on whole logits is a plain tensor, on split ones a DTensor."""
+        head = getattr(self, "head", None)
+        parts = [self] if head is None else [self, head]
+        with within(*parts, on=self.whole_logits):
+            logits: Tensor = super().logits(hidden)  # type: ignore[misc]  # of Encoder or Decoder
+        return logits
 
 
 def _logits(

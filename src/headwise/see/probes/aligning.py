@@ -50,8 +50,9 @@ class Aligned:
         sources: the source of each, None where it is positions.
         faults: one line for each entry that was left out: `FILE, line N: what is wrong`.
         even_pace: the share of target words that even pace gets right: with the target's characters mapped in
-            proportion to the source, from the first character and position that are aligned to the last, the middle
-            of the word falls on what it is aligned with. A head that only goes ahead steadily does that.
+            proportion to the source, the middle of the word falls on what it is aligned with. A head that only goes
+            ahead steadily does that. Between texts the whole of one is mapped to the whole of the other; of
+            positions the stretch from the first one that is aligned to the last (silence is before and after).
         probe: target words look at what they are aligned with.
     """
 
@@ -224,9 +225,12 @@ def _positions(keys: Side) -> bool:
 def _even_pace(pairs: Mapping[_Texts, Sequence[_Pair]]) -> float:
     """`Aligned.even_pace`."""
     right = count = 0
-    for found in filter(None, pairs.values()):
-        start, end = min(word[0] for word, _ in found), max(word[1] for word, _ in found)
-        first, last = min(at[0] for _, at in found), max(at[1] for _, at in found)
+    for (target, source), found in pairs.items():
+        if source is None and found:
+            start, end = min(word[0] for word, _ in found), max(word[1] for word, _ in found)
+            first, last = min(at[0] for _, at in found), max(at[1] for _, at in found)
+        else:
+            start, end, first, last = 0, len(target), 0, len(source or "")
         for word in {word for word, _ in found}:
             along = ((word[0] + word[1]) / 2 - start) / (end - start)
             position = first + along * (last - first)
