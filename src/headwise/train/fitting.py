@@ -48,8 +48,8 @@ def fit(
     """Train a model on a feed, in place; hw.fit is this over texts.
 
     Killed at any moment, it goes on with `resume` to the same weights and losses, bit for bit, on the same machine,
-    threads and number of processes. Several processes (accelerate launch) share the rows of each step, and come to
-    what one alone would, to rounding. Python's, numpy's and torch's random numbers are seeded.
+    threads and number of processes. Several processes (torchrun, accelerate launch) share the rows of a step, and
+    come to what one alone would, to rounding. Seeds the random numbers of python, numpy and torch.
 
     Args:
         module: an Encoder, Decoder or EncoderDecoder of `headwise.nn`; of a resumed run any weights of it.
@@ -76,7 +76,8 @@ def fit(
     """
     folder = Path(folder)
     accelerator = joined() if accelerator is None else accelerator
-    dtype, why = precision(recipe.dtype, accelerator.device)
+    mixed = recipe.dtype == "auto" and accelerator.mixed_precision == "bf16"
+    dtype, why = precision("bfloat16" if mixed else recipe.dtype, accelerator.device)
     sharded = asks_for_shards() if shards is None else shards
     processes = Processes(accelerator, sharded, dtype, tensor_parallel)
     _check_rows(feed, held_out, recipe, processes)

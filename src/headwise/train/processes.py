@@ -56,7 +56,7 @@ class Processes:
         if self.size % self.heads:
             raise ConfigError(
                 f"tensor_parallel={self.heads} does not divide the {self.size} processes; start a multiple of "
-                f"{self.heads}: accelerate launch --num_processes {self.heads} -m headwise train ..."
+                f"{self.heads}: torchrun --nproc-per-node {self.heads} -m headwise train ..."
             )
 
     @property
