@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import get_args
 
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+from torch._dynamo.testing import CompileCounter
 from torch.testing import assert_close
 
 from headwise.nn import Decoder, Encoder, EncoderDecoder
@@ -37,25 +38,25 @@ def gradients(model):
     return held
 
 
-def assert_one_graph(model, calls, backend=None):
+def assert_one_graph(model, calls, backend="eager"):
     """Compiled once for all calls, with the outputs and gradients of the model as it is."""
-    counter = CompileCounter() if backend is None else CompileCounterWithBackend(backend)
-    compiled = torch.compile(model, backend=counter, fullgraph=True, dynamic=True)
-    for given, named in calls:
-        torch.manual_seed(1)
-        wanted = model(*given, **named)
-        wanted.logsumexp(-1).sum().backward()
-        slopes = gradients(model)
-        torch.manual_seed(1)
-        came = compiled(*given, **named)
-        came.logsumexp(-1).sum().backward()
-        assert_close(came, wanted, atol=1e-5, rtol=1e-5)
-        assert_close(gradients(model), slopes, atol=1e-4, rtol=1e-4)
-    assert counter.frame_count == 1
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=True)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for given, named in calls:
+            torch.manual_seed(1)
+            wanted = model(*given, **named)
+            wanted.logsumexp(-1).sum().backward()
+            slopes = gradients(model)
+            torch.manual_seed(1)
+            came = compiled(*given, **named)
+            came.logsumexp(-1).sum().backward()
+            assert_close(came, wanted, atol=1e-5, rtol=1e-5)
+            assert_close(gradients(model), slopes, atol=1e-4, rtol=1e-4)
 
 
 @every_scheme
-@pytest.mark.parametrize(("kind", "window"), [(Encoder, None), (Decoder, None), (Decoder, 4)])
+@pytest.mark.parametrize(("kind", "window"), [(Encoder, None), (Decoder, 4)])
 def test_one_graph_for_every_length(tiny, kind, positions, window):
     model = kind(tiny(positions=positions, window=window))
     assert_one_graph(model, [(padded(*shape), {}) for shape in SHAPES])
@@ -103,25 +104,24 @@ def test_gradients_through_aot_autograd(tiny):
     assert_one_graph(model, [(padded(*shape), {}) for shape in SHAPES], "aot_eager")
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler (g++)")
 def test_inductor(tiny):
     model = Decoder(tiny(num_layers=1))
     assert_one_graph(model, [(padded(*shape), {}) for shape in SHAPES[:2]], "inductor")
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(
-    ("positions", "window"), [("learned", None), ("rope", 3), ("alibi", None), ("relative", None)]
-)
-def test_cached_steps_are_two_graphs(tiny, positions, window):
+@pytest.mark.parametrize(("positions", "window"), [("rope", 3), ("relative", None)])
+def test_cached_steps_share_a_graph(tiny, positions, window):
     model = Decoder(tiny(positions=positions, window=window)).eval()
     counter = CompileCounter()
     compiled = torch.compile(model, backend=counter, fullgraph=True, dynamic=True)
-    for batch in (2, 3):
-        ids, padding = padded(batch, 16)
-        cache = model.new_cache(16)
-        steps = [compiled(ids[:, :6], padding[:, :6], cache)]
-        steps += [compiled(token, cache=cache) for token in ids[:, 6:].split(1, dim=1)]
-        came = torch.cat(steps, 1)[~padding]
-        assert_close(came, model(ids, padding)[~padding], atol=1e-5, rtol=1e-5)
-        assert counter.frame_count <= 2 * batch  # the prompt and the step
-    assert counter.frame_count <= 4
+    ids, padding = padded(2, 14)
+    cache = model.new_cache(16)
+    steps = [compiled(ids[:, :6].clone(), padding[:, :6].clone(), cache)]
+    graphs = []
+    for token in ids[:, 6:].split(1, dim=1):
+        steps.append(compiled(token.clone(), cache=cache))
+        graphs.append(counter.frame_count)
+    assert graphs == [2] * 8  # the prompt's, and one for all steps
+    assert_close(torch.cat(steps, 1)[~padding], model(ids, padding)[~padding], atol=1e-5, rtol=1e-5)
