@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -65,11 +66,12 @@ def messages(catalogues: Path) -> Iterator[Pair]:
 def prepared(catalogues: Path, folder: Path) -> tuple[list[Pair], list[Pair]]:
     """What is trained on and what is held out, in two files of the folder.
 
-    Beside each third message its translation stands as its own source (Currey et al. 2017): from copying, the cross
-    heads learn early to look at the word that comes next.
+    Besides, the translations of a third of the messages stand as their own sources (Currey et al. 2017): from
+    copying, the cross heads learn early to look at the word that comes next.
     """
     kept, held = split_pairs(list(messages(catalogues)), HELD_OUT)
-    copied = [(target, target) for _, target in kept[::COPIED]]
+    drawn = Random(0).sample(kept, len(kept) // COPIED)
+    copied = [(target, target) for _, target in drawn]
     for name, pairs in (("train", kept + copied), ("held-out", held)):
         lines = (json.dumps({"source": s, "target": t}, ensure_ascii=False) for s, t in pairs)
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
