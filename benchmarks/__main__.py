@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import RESULTS
 
 HERE = Path(__file__).parent
-PARTS = ("blocks", "generation", "window", "startup", "kernel", "heads", "halved", "page", "frames")
+PARTS = ("blocks", "generation", "window", "startup", "kernel", "heads", "halved", "training", "page", "frames")
 TABLES = (
     "heads",
     "heads-memory",
@@ -23,6 +23,7 @@ TABLES = (
     "generation",
     "window",
     "startup",
+    "training",
     "page",
     "frames",
     "halved",

@@ -125,6 +125,7 @@ def test_onnx_of_an_encoder_decoder(tiny, tmp_path):
     told = Told(made.path)
     for shape in SHAPES[1:3]:
         source, target, padding = of_source(*shape)
-        given = {"input_ids": source, "decoder_input_ids": target}
-        came = told(**given, attention_mask=(~padding).long())
+        given = {"input_ids": source, "attention_mask": (~padding).long()}
+        of_target = {"decoder_attention_mask": torch.ones_like(target)}
+        came = told(**given, **of_target, decoder_input_ids=target)
         assert_close(came, model(source, target, padding), atol=1e-4, rtol=1e-4)
