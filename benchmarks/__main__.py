@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import RESULTS
 
 HERE = Path(__file__).parent
-PARTS = ("blocks", "window", "startup", "kernel", "heads", "halved", "page", "frames")
+PARTS = ("blocks", "generation", "window", "startup", "kernel", "heads", "halved", "training", "page", "frames")
 TABLES = (
     "heads",
     "heads-memory",
@@ -20,8 +20,10 @@ TABLES = (
     "kernel-avx512",
     "kernel-avx2",
     "blocks",
+    "generation",
     "window",
     "startup",
+    "training",
     "page",
     "frames",
     "halved",

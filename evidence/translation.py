@@ -17,13 +17,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 
 import headwise as hw
-from headwise.train.data import pairs_feed, read_pairs, split_pairs
+from headwise import nn
+from headwise.nn.building import read_configuration
+from headwise.train.data import byte_bpe, pairs_feed, read_pairs, split_pairs
 from headwise.train.data.pairs_read import Pair
 from linking import Likely, Link, unchanged
 from translated import scored, translations, without_model
@@ -34,6 +37,9 @@ LONGEST = 80
 """Characters of a message that is taken, of its translation three quarters as many."""
 
 HELD_OUT = 0.03
+COPIED = 3
+VOCABULARY = 4096
+WIDER = 3
 SHOWN = 12
 """Messages that the page shows."""
 
@@ -58,12 +64,34 @@ def messages(catalogues: Path) -> Iterator[Pair]:
 
 
 def prepared(catalogues: Path, folder: Path) -> tuple[list[Pair], list[Pair]]:
-    """What is trained on and what is held out, in two files of the folder."""
+    """What is trained on and what is held out, in two files of the folder.
+
+    Besides, the translations of a third of the messages stand as their own sources (Currey et al. 2017): from
+    copying, the cross heads learn early to look at the word that comes next.
+    """
     kept, held = split_pairs(list(messages(catalogues)), HELD_OUT)
-    for name, pairs in (("train", kept), ("held-out", held)):
+    drawn = Random(0).sample(kept, len(kept) // COPIED)
+    copied = [(target, target) for _, target in drawn]
+    for name, pairs in (("train", kept + copied), ("held-out", held)):
         lines = (json.dumps({"source": s, "target": t}, ensure_ascii=False) for s, t in pairs)
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return kept, held
+
+
+def started(kept: Sequence[Pair], folder: Path) -> None:
+    """The model before the first step: GPT-2's start, but wider, for it is meant for models much wider than this.
+
+    After 250 steps (of messages alone) the loss of the held-out ones was 5.60 so, and 6.05 otherwise.
+    """
+    config = read_configuration(HERE / "translation.toml")
+    tokenizer = byte_bpe([text for pair in kept for text in pair], VOCABULARY)
+    torch.manual_seed(0)
+    model = nn.build({**config, "vocab_size": tokenizer.get_vocab_size()})
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter *= WIDER
+    nn.save_checkpoint(model, folder, tokenizer=tokenizer)
 
 
 def trained(folder: Path) -> None:
@@ -74,7 +102,8 @@ def trained(folder: Path) -> None:
         command += ["--resume", str(run)]
     else:
         command += [str(folder / "train.jsonl"), "--held-out", str(folder / "held-out.jsonl")]
-        command += ["--config", str(HERE / "translation.toml"), "-o", str(run)]
+        command += ["--init", str(folder / "start"), "-o", str(run)]
+        command += ["--config", str(HERE / "translation.toml")]
     subprocess.run(command, check=True)
 
 
@@ -178,6 +207,8 @@ def main() -> None:
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
     kept, held = prepared(options.catalogues, options.folder)
+    if not (options.folder / "start").exists():
+        started(kept, options.folder / "start")
     trained(options.folder)
     text = "\n".join(page(options.folder, kept, held))
     (HERE / "translation.md").write_text(text, encoding="utf-8")

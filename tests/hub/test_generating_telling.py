@@ -115,6 +115,17 @@ def test_a_stop_string_cuts_wherever_it_lies(text, stops, ways):
         assert "".join(pieces) == telling.text == wanted
 
 
+@given(st.lists(st.sampled_from(["a", "b", "ab", "abcab", "bc", "cc"]), max_size=6))
+def test_of_two_stop_strings_in_one_token_the_one_that_is_whole_first_cuts(pieces):
+    class Words:
+        def decode(self, ids, skip_special_tokens):
+            return "".join(pieces[id] for id in ids)
+
+    text = "".join(pieces)
+    for stops in (["abc", "b"], ["abca", "bc"], ["cab", "ca"]):
+        assert told(Words(), [], range(len(pieces)), stops)[1].text == cut(text, stops)
+
+
 def test_text_waits_only_as_long_as_it_must():
     ids = of_bytes("ab字 no", [0] * 9)
     pieces, _ = told(BYTES, [], ids, ["b字!"])

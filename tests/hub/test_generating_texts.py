@@ -11,6 +11,7 @@ from tiny_models import build
 from torch import nn
 
 import headwise as hw
+from headwise.hub.generating.telling import Telling
 from headwise.names import ConfigError, ModelError, TextError
 from headwise.nn import Decoder, EncoderDecoder, TransformerConfig
 
@@ -150,16 +151,21 @@ def test_encoder_decoders_of_both_kinds_write():
     wanted = theirs.module.generate(ids, max_new_tokens=5, do_sample=False, num_beams=1)
     assert torch.equal(hw.generate(theirs, ids, 5), wanted)
     module = shaken(EncoderDecoder(CONFIG))
-    ours = hw.load(module, tokenizer=tiny_help.tokenizer())
     with pytest.raises(ConfigError, match="does not say what its decoder starts from"):
-        hw.generate(ours, "The animal")
+        hw.generate(hw.load(module), ids)
+    ours = hw.load(module, tokenizer=tiny_help.tokenizer(whole=False))
+    by_end = hw.generate(ours, TEXTS[0], 6)
     object.__setattr__(ours, "config", {"decoder_start_token_id": 2, "eos_token_id": 1})
     together = hw.generate(ours, TEXTS, 6)
     assert together == [hw.generate(ours, text, 6) for text in TEXTS]
-    source = torch.tensor([ours.tokenizer.encode(TEXTS[0]).ids])
-    made = hw.nn.generate(module, torch.tensor([[2]]), 6, source_ids=source, ends=[1])
-    told = ours.tokenizer.decode(made[0, 1:].tolist(), skip_special_tokens=True)
-    assert together[0] == told
+    source = torch.tensor(
+        [[*ours.tokenizer.encode(TEXTS[0]).ids, 1]]
+    )  # with its end, as in training
+    for first, wanted in ((2, together[0]), (1, by_end)):
+        made = hw.nn.generate(module, torch.tensor([[first]]), 6, source_ids=source, ends=[1])
+        telling = Telling(ours.tokenizer, [])
+        told = "".join(telling.take(id) for id in made[0, 1:].tolist() if id != 1)
+        assert told + telling.finish() == wanted
 
 
 def test_what_cannot_be_asked():

@@ -146,3 +146,23 @@ def test_attend_with_gradients_is_not_the_kernels() -> None:
     assert plain.attention(scores_of(q, q, CAUSAL), q, "causal") is None
     attend(q, q, q, CAUSAL).sum().backward()
     assert q.grad is not None
+
+
+@pytest.mark.usefixtures("built")
+@pytest.mark.parametrize(
+    ("dtype", "queries", "runs"),
+    [(torch.bfloat16, 1, not plain.TILES), (torch.bfloat16, 4, False), (torch.float32, 1, False)],
+)
+def test_one_query_of_bfloat16_is_the_kernels(
+    dtype: torch.dtype, queries: int, runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, k, v = (torch.randn(2, 4, n, 16).to(dtype) for n in (queries, 40, 40))
+    padding = torch.zeros(2, 40, dtype=torch.bool)
+    padding[1, :7] = True
+    ran, run = [], kernel._Call.run
+    monkeypatch.setattr(kernel._Call, "run", lambda self: ran.append(1) or run(self))
+    for mask in (CAUSAL, CAUSAL & masks.padding(key_padding_mask=padding)):
+        got = attend(q, k, v, mask)
+        exact = attend(q.double(), k.double(), v.double(), mask)
+        torch.testing.assert_close(got.double(), exact, atol=8e-3, rtol=1e-2)
+    assert len(ran) == 2 * runs

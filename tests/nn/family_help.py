@@ -70,7 +70,7 @@ NEW: dict[str, Callable[[], Any]] = {
     "llama yarn further": _llama(
         rope_parameters={**_YARN, "beta_fast": 8.0, "beta_slow": 2.0, "attention_factor": 1.3}
     ),
-    "llama yarn not truncated": _llama(rope_parameters={**_YARN, "truncate": False}),
+    "llama yarn not truncated": _llama(head_dim=16, rope_parameters={**_YARN, "truncate": False}),
     "qwen2": _qwen2(),
     "qwen2 tied MHA": _qwen2(tie_word_embeddings=True, num_key_value_heads=6),
     "qwen2 window": _qwen2(**_WINDOWED),

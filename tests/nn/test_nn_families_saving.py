@@ -120,6 +120,14 @@ def test_a_decoder_with_a_memory_of_its_own_keeps_it(tmp_path, tiny):
     assert_same(again, model)
 
 
+@pytest.mark.parametrize("window", [None, 5])
+def test_a_reader_of_qwen_that_knows_no_layer_types_finds_the_same_window(tiny, window):
+    model = Decoder(tiny(**OF_LLAMA, qk_norm=True, window=window))
+    said = checkpoint_config(model)
+    assert said.pop("layer_types") == ["sliding_attention" if window else "full_attention"] * 2
+    assert config_from(said) == (Decoder, model.config)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_the_dtype_is_kept_and_said(tmp_path, tiny, dtype):
     model = Decoder(tiny(**OF_LLAMA)).to(dtype)

@@ -96,8 +96,8 @@ def test_the_prompt_is_read_once_and_one_logit_made(tiny, monkeypatch):
     )
     monkeypatch.setattr(model, "logits", lambda x: made.append(x.shape[1]) or logits(x))
     monkeypatch.setattr(model, "new_cache", lambda n: rooms.append(n) or new_cache(n))
-    generate(model, torch.ones(1, 7, dtype=torch.long), 4, chunk=3)
-    assert read == [3, 3, 1, 1, 1, 1]
+    generate(model, torch.ones(1, 7, dtype=torch.long), 4, chunk=4)
+    assert read == [4, 3, 1, 1, 1]
     assert made == [1] * 4
     assert rooms == [11]
 
@@ -128,6 +128,11 @@ def test_ends_and_what_is_asked_by_each(tiny):
     assert torch.equal(short[0], whole[0, :8])
     assert short[1].tolist() == [*whole[1, :7].tolist(), int(whole[1, 6])]
     assert short.shape[1] == 8
+    calls.clear()
+    never = next(token for token in range(31) if token not in whole)
+    filled = generate(model, ids, 12, each=third, ends=[never])
+    assert torch.equal(filled[0], whole[0, :8])
+    assert filled[2].tolist() == [*whole[2, :6].tolist(), never, never]
 
 
 def test_learned_positions_end_the_text(tiny):

@@ -230,3 +230,32 @@ def test_sound_that_does_not_fit_is_named(tiny: Make) -> None:
         model.encode(torch.zeros(2, 20, dtype=torch.long))
     with pytest.raises(ConfigError, match="features=5 is for an encoder, and a decoder reads"):
         Decoder(tiny(features=5))
+
+
+@torch.no_grad()
+def test_instruments_on_an_encoder_of_sound(tiny: Make) -> None:
+    model = loud(EncoderDecoder(tiny(features=5, positions="learned")))
+    loaded, sound, target = hw.load(model), torch.randn(1, 5, 20), torch.randint(0, 31, (1, 4))
+    inputs = {"input_features": sound, "decoder_input_ids": target}
+    (record,) = hw.look(loaded, inputs)
+    assert record.verified < 1e-5
+    assert record.pattern("cross.1.2").shape == (4, 10)
+    before = model(sound, target)
+    with hw.ablate(loaded, ["cross.1.2"], how="zero", inputs=inputs):
+        ablated = model(sound, target)
+    model.decoder.blocks[1].cross_attention.w_o.weight[:, 8:12] = 0
+    assert (ablated - before).abs().max() > 1e-3
+    assert_close(ablated, model(sound, target), atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_distances_count_real_tokens(tiny: Make, batch: Any) -> None:
+    """Padding after a prompt stands between its tokens and the new ones."""
+    ids, padding, alone = batch
+    model = loud(Decoder(tiny(positions="relative", relative_buckets=6, relative_max_distance=5)))
+    new, cache = torch.randint(0, 31, (3, 3)), model.new_cache(10)
+    model(ids, padding, cache)
+    steps = torch.cat([model(token, cache=cache) for token in new.split(1, 1)], 1)
+    for row, sequence in enumerate(alone):
+        whole = model(torch.cat((sequence, new[row : row + 1]), 1))
+        assert_close(steps[row], whole[0, -3:], atol=1e-5, rtol=1e-5)

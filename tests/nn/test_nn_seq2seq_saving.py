@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from seq2seq_help import FAMILIES, made, saved, sources, targets, theirs_alone
 from torch.testing import assert_close
 
+import headwise as hw
 from headwise.names import ConfigError
 from headwise.nn import EncoderDecoder, TransformerConfig, build, load_checkpoint, save_checkpoint
 from headwise.nn.stored import stored
@@ -190,3 +191,26 @@ def test_fields_that_cannot_be_are_named(fields: dict[str, Any], says: str) -> N
     with pytest.raises(ConfigError) as error:
         TransformerConfig(**{**sizes, **fields})
     assert says in str(error.value)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["bart", "t5"])
+def test_loaded_by_name_it_runs_in_transformers_unless_it_was_cut_in_our_blocks(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = made(name)
+    folder = saved(theirs, tmp_path / "theirs")
+    assert type(hw.load(folder).module) is type(theirs)
+    assert "our blocks" not in capsys.readouterr().err
+    ours = hw.load(load_checkpoint(folder), quiet=True)
+    every = [
+        f"{x}.{i}" for x, n in (("encoder", 2), ("decoder", 3), ("cross", 3)) for i in range(n)
+    ]
+    source, target = sources(name)[0], targets()[0]
+    for heads in (["encoder.0.1", "cross.1.3"], [f"{layer}.4" for layer in every]):
+        cut = hw.prune(ours, heads=heads)
+        place = tmp_path / f"cut-{len(heads)}"
+        hw.save(cut, place)
+        again = hw.load(place, quiet=True).module
+        assert isinstance(again, EncoderDecoder)
+        assert_close(again(source, target), cut.module(source, target), atol=1e-6, rtol=1e-6)

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from family_help import edit, outputs_of, positions_of
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 from transformers import (
@@ -104,32 +104,6 @@ def saved(model, folder: Path) -> Path:
     return folder
 
 
-def edit(folder: Path, **fields) -> Path:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
-    return folder
-
-
-def layer_outputs(model, blocks, call):
-    """What every block gives, in order."""
-    seen: list[torch.Tensor] = []
-
-    def keep(module, inputs, out):
-        seen.append(out[0] if isinstance(out, tuple) else out)
-
-    handles = [block.register_forward_hook(keep) for block in blocks]
-    try:
-        result = call(model)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return result, seen
-
-
-def positions_of(padding):
-    return ((~padding).long().cumsum(-1) - 1).clamp(min=0)
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("name", DECODERS)
 def test_decoder_is_the_one_of_transformers(tmp_path, batch, name):
@@ -140,10 +114,10 @@ def test_decoder_is_the_one_of_transformers(tmp_path, batch, name):
     assert isinstance(ours, Decoder)
     their_blocks = theirs.model.layers if make is llama else theirs.transformer.h
     kept = {"attention_mask": (~padding).long(), "position_ids": positions_of(padding)}
-    expected, their_layers = layer_outputs(
+    expected, their_layers = outputs_of(
         theirs, their_blocks, lambda m: m(ids, **kept, output_hidden_states=True)
     )
-    logits, our_layers = layer_outputs(ours, ours.blocks, lambda m: m(ids, padding))
+    logits, our_layers = outputs_of(ours, ours.blocks, lambda m: m(ids, padding))
     assert len(our_layers) == 2
     for a, b in zip(our_layers, their_layers, strict=True):
         assert_close(a[~padding], b[~padding], atol=1e-5, rtol=1e-5)
@@ -164,10 +138,10 @@ def test_encoder_is_the_one_of_transformers(tmp_path, batch, name):
     assert isinstance(ours, Encoder)
     token_types = torch.randint(0, 2, ids.shape)
     kept = {"attention_mask": (~padding).long(), "position_ids": positions_of(padding)}
-    expected, their_layers = layer_outputs(
+    expected, their_layers = outputs_of(
         theirs, theirs.encoder.layer, lambda m: m(ids, **kept, token_type_ids=token_types)
     )
-    hidden, our_layers = layer_outputs(ours, ours.blocks, lambda m: m(ids, padding, token_types))
+    hidden, our_layers = outputs_of(ours, ours.blocks, lambda m: m(ids, padding, token_types))
     for a, b in zip(our_layers, their_layers, strict=True):
         assert_close(a[~padding], b[~padding], atol=1e-5, rtol=1e-5)
     assert_close(hidden[~padding], expected.last_hidden_state[~padding], atol=1e-5, rtol=1e-5)

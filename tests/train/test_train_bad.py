@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from fit_help import Counting, recipe, same, tiny, trained
 
 import headwise as hw
 from headwise.names import ConfigError, ModelError, OutputError, TextError
-from headwise.nn import Encoder, TransformerConfig, save_checkpoint
+from headwise.nn import Encoder, EncoderDecoder, TransformerConfig, save_checkpoint
 from headwise.train.checkpoints import checkpoints
 from headwise.train.data import Batch
 from headwise.train.log import read_log
@@ -236,6 +237,21 @@ def test_changed_texts_are_refused_by_name(tmp_path):
     hw.fit([TEXT], CONFIG, other, resume=True, quiet=True)
     with pytest.raises(TextError, match="the texts is not what the run was begun with"):
         hw.fit([TEXT + "x"], CONFIG, other, resume=True, quiet=True)
+
+
+def test_pairs_are_trained_from_a_file_and_from_memory(tmp_path):
+    """The same pairs, so the same run; a pair's two fields may be named."""
+    pairs = [(f"{n} men", f"{n} Männer auf der Wiese") for n in range(2, 60)]
+    config = {**CONFIG, "train": {**CONFIG["train"], "objective": "pairs", "context": 32}}
+    one = hw.fit(pairs, config, tmp_path / "one", quiet=True)
+    assert isinstance(one.model, EncoderDecoder)
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps({"en": a, "de": b}) + "\n" for a, b in pairs))
+    two = hw.fit([path], config, tmp_path / "two", field="en,de", quiet=True)
+    assert same(one, two)
+    assert same(resume(tmp_path / "two", quiet=True), two)
+    with pytest.raises(ConfigError, match="field='en' must name two fields"):
+        hw.fit([path], config, tmp_path / "three", field="en", quiet=True)
 
 
 def test_an_encoder_masked_and_another_start(tmp_path):

@@ -39,6 +39,9 @@ def sdpa(
     kind = torch.float32 if wide else q.dtype
     if bias is not None and bias.dtype is not torch.bool:
         bias = bias.to(kind)
+    grouped = (
+        {"enable_gqa": True} if groups > 1 else {}
+    )  # in a traced graph the comparison is no bool
     casts = wide and torch.is_autocast_enabled("cpu")  # it would make them narrow again
     with torch.autocast("cpu", enabled=False) if casts else nullcontext():
         z = F.scaled_dot_product_attention(
@@ -49,7 +52,7 @@ def sdpa(
             dropout_p=dropout,
             is_causal=is_causal,
             scale=scale,
-            enable_gqa=bool(groups > 1),  # a number traced in a graph compares to a symbol
+            **grouped,
         )
     return z.to(q.dtype)
 

@@ -27,6 +27,7 @@ from torch import Tensor
 from headwise.core.given import count, require_bool, require_mask, whole_numbers
 from headwise.core.limits import Lengths, Limit, Real, SameDocument
 from headwise.core.rules import (
+    ANYWHERE,
     Both,
     Either,
     Full,
@@ -151,8 +152,9 @@ class Mask:
 
     def sees_itself(self, query_len: int, key_len: int, query_offset: int) -> bool:
         """Whether every query surely sees its own position, so that no row is without keys."""
-        own = query_offset >= 0 and query_offset + query_len <= key_len
-        return own and len(self.limits) == 0 and isinstance(self.rule, Window | Full)
+        if self.limits or not isinstance(self.rule, Window | Full):
+            return False
+        return query_offset >= 0 and query_offset + query_len <= key_len
 
     def form(self, query_len: int, key_len: int, query_offset: int | None = None) -> Form:
         """The cheapest exact form for fused attention.
@@ -164,6 +166,8 @@ class Mask:
         back, ahead = self.rule.band()
         if not self.limits and isinstance(self.rule, Full):
             return "full"
+        if _is_symbol(key_len) and (back, ahead) not in (ANYWHERE, (None, 0)):
+            return "dense"
         if not self.limits and isinstance(self.rule, Window):
             sees_all_back = back is None or back >= offset + query_len - 1
             sees_all_ahead = self.rule.ahead >= key_len - 1 - offset
@@ -287,6 +291,11 @@ def positions(
     """Positions of the queries and keys of one call whose first query sits at `offset`."""
     q = torch.arange(offset, offset + query_len, device=device)
     return q[:, None], torch.arange(key_len, device=device)[None, :]
+
+
+def _is_symbol(length: object) -> bool:
+    """Whether it stands for any length, in a graph of torch.export, which may not depend on how long."""
+    return not isinstance(length, int)
 
 
 def _both(a: Rule, b: Rule) -> Rule:

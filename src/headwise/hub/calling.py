@@ -56,11 +56,12 @@ def arguments_for(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any
     names = takes(module)
     if not names:
         raise ModelError(f"{type(module).__name__}.forward takes no token ids")
-    ids, target = inputs.get("input_ids"), inputs.get("decoder_input_ids")
+    read = inputs.get("input_ids", inputs.get("input_features"))
+    target = inputs.get("decoder_input_ids")
     hidden = _hidden(inputs.get("attention_mask"))
     given: dict[str, Any] = dict.fromkeys((*PADDING, *_MEMORY_PADDING), hidden)
     given |= dict.fromkeys(TARGET_PADDING, _hidden(inputs.get("decoder_attention_mask")))
-    given |= {"token_types": inputs.get("token_type_ids"), names[0]: ids}
+    given |= {"token_types": inputs.get("token_type_ids"), names[0]: read}
     if target is not None and len(names) > 1:
         given[names[1]] = target
     given = {name: value for name, value in given.items() if value is not None} | dict(inputs)

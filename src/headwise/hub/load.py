@@ -220,7 +220,7 @@ def _from_folder(
     config, prepare = prepared(read_config(folder))
     cut = None if prepare is None else prepare.cut
     in_transformers = prepare is not None and prepare.own is False
-    why = None if is_own(config) else "" if in_transformers else unfit(folder, config)
+    why = None if is_own(config) else "" if in_transformers else unfit(folder, config, prepare)
     if why is None:
         module = load_checkpoint(folder, device, dtype, config=config, prepare=cut)
     else:

@@ -77,15 +77,16 @@ def prepared(config: Mapping[str, Any]) -> tuple[dict[str, Any], Prepare | None]
     return left, found
 
 
-def unfit(folder: Path, config: Mapping[str, Any]) -> str | None:
+def unfit(folder: Path, config: Mapping[str, Any], prepare: Prepare | None = None) -> str | None:
     """Why a checkpoint does not run in our blocks: "" where nothing is to be said, None where it does.
 
     What reads one thing and writes another runs in transformers, whose processors prepare both; our blocks have it
-    by headwise.nn.load_checkpoint.
+    by headwise.nn.load_checkpoint, and what was cut in our blocks stays in them.
     """
     if not known_family(config) or not any(folder.glob("*.safetensors")):
         return ""
-    if issubclass(family_of(config).model, EncoderDecoder):
+    here = prepare is not None and prepare.own
+    if issubclass(family_of(config).model, EncoderDecoder) and not here:
         return ""
     try:
         config_from(config)

@@ -68,8 +68,7 @@ def _start_of_document(
     keys: Int[Tensor, "#batch key"], documents: Int[Tensor, "batch key"]
 ) -> Int[Tensor, "batch key"]:
     """The position at which each token's document starts."""
-    starts = torch.zeros_like(documents, dtype=torch.bool)
-    starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    starts = documents != documents.roll(1, -1)  # the first token's position is 0 either way
     return torch.where(starts, keys, 0).cummax(-1).values
 
 

@@ -48,8 +48,8 @@ def fit(
     """Train a model on a feed, in place; hw.fit is this over texts.
 
     Killed at any moment, it goes on with `resume` to the same weights and losses, bit for bit, on the same machine,
-    threads and number of processes. Several processes (torchrun, accelerate launch) share the rows of each step, and come to
-    what one alone would, to rounding. Python's, numpy's and torch's random numbers are seeded.
+    threads and number of processes. Several processes (torchrun, accelerate launch) share the rows of a step, and
+    come to what one alone would, to rounding. Seeds the random numbers of python, numpy and torch.
 
     Args:
         module: an Encoder, Decoder or EncoderDecoder of `headwise.nn`; of a resumed run any weights of it.

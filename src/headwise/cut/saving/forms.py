@@ -16,6 +16,7 @@ from headwise.hub.report import say
 from headwise.names import ModelError
 from headwise.nn import known_family
 from headwise.nn.bare import empty
+from headwise.nn.families.table import Derived, Field
 from headwise.nn.fields import config_from, family_of
 from headwise.nn.own import OWN, empty_own
 from headwise.nn.saving import checkpoint_config
@@ -121,6 +122,11 @@ class InTransformers:
             self.module.config = before
 
 
+def _said_by(source: Field | Derived) -> tuple[str, ...]:
+    """Their fields that say one of ours: a number of heads that both stacks have is said for each."""
+    return source.names if isinstance(source, Derived) else source.names[:1]
+
+
 @dataclass(frozen=True, eq=False)
 class InFamily:
     """A model of a family of transformers in our blocks: written by transformers' names."""
@@ -139,9 +145,10 @@ class InFamily:
         """The form of a model with other numbers of heads; None where the family has no field for them."""
         fields = family_of(self.config).fields
         said = {
-            fields[ours].names[0]: value
+            name: value
             for ours, value in heads.in_our_words(biases).items()
             if ours in fields
+            for name in _said_by(fields[ours])
         }
         return replace(self, config={**self.config, **said})
 

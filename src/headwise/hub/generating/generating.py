@@ -20,6 +20,7 @@ from headwise.hub.load import Model
 from headwise.hub.report import say
 from headwise.hub.tokenizer import special_tokens
 from headwise.names import ConfigError, ModelError, TextError
+from headwise.nn import EncoderDecoder
 from headwise.nn.generating.drawing import Drawing
 
 __all__ = ["Written", "generate", "write"]
@@ -27,7 +28,7 @@ __all__ = ["Written", "generate", "write"]
 Stream = Callable[..., object]
 """Called while a text is written: stream(piece) of one text, stream(piece, row) of several."""
 
-_ENDS = ("<|endoftext|>", "</s>", "<|im_end|>", "<eos>", "<|eot_id|>", "<end_of_turn>", "[SEP]")
+_ENDS = ("<|endoftext|>", "<|im_end|>", "<|end_of_text|>", "</s>", "<eos>", "[SEP]")
 """What tokenizers call the token that ends a text, where the model's files do not say."""
 
 
@@ -130,9 +131,11 @@ def write(
     rows = [_ids(model, text) for text in texts]
     if not rows:
         raise TextError("no text came; give at least one")
+    ends, strings = _split(model, stops)
+    if isinstance(model.module, EncoderDecoder):  # a source ends as in training
+        rows = [row if row[-1] in ends else [*row, *ends[:1]] for row in rows]
     ids, padding = _side_by_side(rows, left=not model.encoder_decoder)
     ids, padding = ids.to(model.device), None if padding is None else padding.to(model.device)
-    ends, strings = _split(model, stops)
     room = _room(model, ids.shape[1], max_new_tokens)
     before = [[] if model.encoder_decoder else row for row in rows]
     tellings = [Telling(model.tokenizer, given, strings) for given in before]

@@ -73,7 +73,7 @@ def written_after(model: Model, ids: Tensor, padding: Tensor | None, asked: Aske
     given: dict[str, Any] = {"key_padding_mask": padding}
     if isinstance(module, EncoderDecoder):
         given = {"source_ids": ids, "memory_padding_mask": padding}
-        ids = ids.new_full((len(ids), 1), _first(model))
+        ids = ids.new_full((len(ids), 1), _first(model, asked.ends))
     return write_on(
         module,
         ids,
@@ -133,12 +133,13 @@ class _Heard:
         return ended.to(input_ids.device)
 
 
-def _first(model: Model) -> int:
-    """The id that a decoder beside an encoder of ours starts from."""
-    for name in ("decoder_start_token_id", "bos_token_id"):
-        found = (model.config or {}).get(name)
-        if isinstance(found, int):
-            return found
+def _first(model: Model, ends: Sequence[int]) -> int:
+    """What a decoder beside an encoder of ours starts from: as in training, an end, unless its config says."""
+    said = (model.config or {}).get("decoder_start_token_id")
+    if isinstance(said, int):
+        return said
+    if ends:
+        return ends[0]
     raise ConfigError(
         f"{model.name} does not say what its decoder starts from; give its config.json a "
         "decoder_start_token_id, or call headwise.nn.generate with the ids it starts from"

@@ -12,6 +12,7 @@ from torch import Tensor
 from headwise.names import ConfigError, ShapeError
 from headwise.nn.cache import KVCache
 from headwise.nn.generating.drawing import Drawing, generators_for
+from headwise.nn.generating.packing import packed
 from headwise.nn.models import Decoder, EncoderDecoder
 from headwise.nn.modes import evaluating
 
@@ -70,7 +71,7 @@ def generate(
     _check_prompts(ids, key_padding_mask)
     room = room_for(model, ids.shape[1], max_new_tokens)
     generators = generators_for(len(ids), generator) if drawing.draws else []
-    with torch.no_grad(), evaluating(model):
+    with torch.no_grad(), evaluating(model), packed(model, len(ids), room):
         reader = _reader(model, source_ids, memory, memory_padding_mask, ids.shape[1] + room)
         logits = reader.read(ids, key_padding_mask, chunk)
         rows = _Rows(ids, room, ends)
