@@ -1,7 +1,7 @@
 """The text that the shipped model `mini` was trained on, made from three Debian packages.
 
     apt-get install bible-kjv && apt-get download jargon-text dict-devil    # unpacked with dpkg -x into FOLDER
-    python evidence/mini/text.py FOLDER OUT    # OUT/mini.txt, mini-held.txt: every 50th document, mini-again.txt
+    python evidence/mini/text.py FOLDER OUT    # writes OUT/mini.txt, and OUT/mini-held.txt: every 50th document
 
 One document after another, an empty line between them: each chapter of the King James Bible under its name, each
 entry of the Jargon File's lexicon and of The Devil's Dictionary under its headword. Lines that were only wrapped
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import random
 import re
 import subprocess
 import sys
@@ -84,21 +83,8 @@ def devil(folder: Path) -> Iterator[str]:
     yield from (entry for entry in whole if not COARSE.search(entry))
 
 
-def again(documents: list[str], count: int = 15_000) -> Iterator[str]:
-    """Short passages of the text from anywhere, one after the other, and then all of them again, once or twice."""
-    draw = random.Random(0)
-    words = [document.split() for document in documents]
-    for _ in range(count):
-        said: list[str] = []
-        for _ in range(draw.randint(4, 10)):
-            source, length = draw.choice(words), draw.randint(2, 4)
-            start = draw.randrange(max(1, len(source) - length))
-            said += source[start : start + length]
-        yield " ".join(said * draw.randint(2, 3))
-
-
 def main(folder: Path, out: Path) -> None:
-    """Write the three texts, and say of what they are, their sizes and SHA-256."""
+    """Write both texts, and say of what they are, their sizes and SHA-256."""
     parts = {"bible": [*bible()], "jargon": [*jargon(folder)], "devil": [*devil(folder)]}
     for name, documents in parts.items():
         print(
@@ -107,8 +93,7 @@ def main(folder: Path, out: Path) -> None:
     every = [document for documents in parts.values() for document in documents]
     held = every[HELD - 1 :: HELD]
     del every[HELD - 1 :: HELD]
-    written = {"mini.txt": every, "mini-held.txt": held, "mini-again.txt": [*again(every)]}
-    for name, documents in written.items():
+    for name, documents in (("mini.txt", every), ("mini-held.txt", held)):
         content = ("\n\n".join(documents) + "\n").encode()
         (out / name).write_bytes(content)
         told = f"{len(documents):,} documents, {len(content):,} bytes"

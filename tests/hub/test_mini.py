@@ -94,14 +94,14 @@ def test_any_text_comes_back_byte_for_byte(mini, text):
 
 
 def test_it_has_learned_its_text(mini):
-    """Bits per byte of what was held out: 8 know nothing, gzip -9 needs 3.4 of it."""
+    """Bits per byte of what was held out: gzip -9 needs 3.7."""
     nats = 0.0
     with torch.no_grad():
         for text in PASSAGES:
             ids = torch.tensor([0, *mini.tokenizer.encode(text).ids])
             nats += float(F.cross_entropy(mini.module(ids[None, :-1])[0], ids[1:], reduction="sum"))
     size = sum(len(text.encode()) for text in PASSAGES)
-    assert nats / math.log(2) / size < 2.2
+    assert nats / math.log(2) / size < 1.8
 
 
 def test_it_writes_english(mini):
@@ -114,26 +114,30 @@ def test_it_writes_english(mini):
 
 def test_it_has_previous_token_and_induction_heads(roles):
     claimed = {role.probe: role for role in reversed(roles.claimed)}
-    assert claimed["previous"].score > 0.5
+    assert claimed["previous"].score > 0.8
     assert claimed["induction"].score > 0.15
-    assert claimed["induction_random"].score > 0.3
+    assert claimed["induction_random"].score > 0.2
     assert claimed["previous"].head.layer < claimed["induction_random"].head.layer
 
 
 def test_what_repeats_is_foreseen(mini, repeated):
     first, second = losses(mini, repeated)
-    assert second < 0.5 * first
+    assert second < first - 1.5  # each token is some 4.5 times as likely, and more
 
 
 def test_and_it_is_these_heads_that_foresee_it(mini, repeated, roles):
-    found = [role.head for role in roles.claimed if role.probe == "induction_random"][:2]
-    others = [str(head) for head in roles.heads if head not in found]
-    _, plain = losses(mini, repeated)
+    found = [str(role.head) for role in roles.claimed if role.probe == "induction_random"]
+    others = [str(head) for head in roles.heads if str(head) not in found]
+    rows = repeated[::2]
+    first, plain = losses(mini, rows)
 
     def risen(heads):
-        with hw.ablate(mini, heads, "mean", texts=repeated):
-            return losses(mini, repeated)[1] - plain
+        with hw.ablate(mini, heads, "mean", texts=rows):
+            return losses(mini, rows)[1] - plain
 
     chance = random.Random(0)
-    drawn = sorted(risen(chance.sample(others, len(found))) for _ in range(12))
-    assert risen([str(head) for head in found]) > 2 * max(sum(drawn) / len(drawn), 0.1)
+    drawn = [risen(chance.sample(others, len(found))) for _ in range(12)]
+    rise = risen(found)
+    assert rise > 0.8 * (first - plain)
+    assert rise > max(drawn)
+    assert rise > 4 * sum(drawn) / len(drawn)
