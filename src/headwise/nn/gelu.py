@@ -22,7 +22,7 @@ _FEW = 1 << 14
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    """x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and Gimpel 2016); like x in shape and dtype."""
+    """x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and Gimpel 2016); like x."""
     if not _faster(x):
         return F.gelu(x, approximate="tanh")
     if torch.is_grad_enabled() and x.requires_grad:
