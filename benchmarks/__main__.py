@@ -12,7 +12,18 @@ from pathlib import Path
 from harness import RESULTS
 
 HERE = Path(__file__).parent
-PARTS = ("blocks", "generation", "window", "startup", "kernel", "heads", "halved", "training", "page", "frames")
+PARTS = (
+    "blocks",
+    "generation",
+    "window",
+    "startup",
+    "kernel",
+    "heads",
+    "halved",
+    "training",
+    "page",
+    "frames",
+)
 TABLES = (
     "heads",
     "heads-memory",

@@ -58,7 +58,7 @@ class Size:
 
 SIZES = (
     Size("0.8M", 4, 4, 128, 64, 12, times=1.35),
-    Size("10.8M", 6, 6, 384, 256, 4, times=1.8),
+    Size("10.8M", 6, 6, 384, 256, 8, times=1.8),
 )
 
 
@@ -150,7 +150,7 @@ def contenders(size: Size, with_compiled: bool) -> dict[str, Step]:
 def case(size: Size, threads: int, seconds: float, with_compiled: bool) -> list[Row]:
     """All contenders at one size."""
     runs = {name: timed(step, threads) for name, step in contenders(size, with_compiled).items()}
-    plan = Plan(seconds=seconds, least=15, warm=2)
+    plan = Plan(seconds=seconds, least=11, warm=1)
     bars = {"headwise bfloat16": round(1 / size.times, 3)}
     rows = compare(size.label, runs, REFERENCE, bars, plan)
     tokens = size.rows * size.block

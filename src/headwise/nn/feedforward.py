@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -10,20 +11,19 @@ from torch import Tensor, nn
 
 from headwise.names import ConfigError
 from headwise.nn.config import Activation
-from headwise.nn.gelu import gelu_tanh
 
 __all__ = ["FeedForward", "activation_of"]
 
 _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_tanh": gelu_tanh,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
 }
 _GATED: dict[str, Callable[[Tensor], Tensor]] = {
     "swiglu": F.silu,
     "geglu": F.gelu,
-    "geglu_tanh": gelu_tanh,
+    "geglu_tanh": partial(F.gelu, approximate="tanh"),
 }
 
 
