@@ -99,8 +99,8 @@ MOMENTS = {
     "half of the tensors": ("save_file", lambda: half_written),
     "before the plain data": ("_write_json", lambda: before_json),
     "before it is on the disk": ("_sync", lambda: _when(1, room._sync, False)),
-    "before it is moved into place": ("_sync", lambda: _when(3, room._sync, True)),
-    "moved, the folder not on the disk": ("_sync", lambda: _when(4, room._sync, False)),
+    "before it is moved into place": ("_sync", lambda: _when(4, room._sync, True)),
+    "moved, the folder not on the disk": ("_sync", lambda: _when(5, room._sync, False)),
     "before the old one goes": ("_remove", lambda: _when(1, room._remove, False)),
     "after the old one went": ("_remove", lambda: _when(1, room._remove, True)),
 }

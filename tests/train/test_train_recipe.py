@@ -93,14 +93,22 @@ def test_what_ships_can_be_built(name):
 
 def test_what_was_asked_for_is_written_and_read_back(tmp_path):
     asked = {
-        "model": {"a": 1, "b": 1e-05, "c": None, "d": {"type": "linear", "by": 2.0}},
-        "train": {"x": True, "betas": (0.9, 0.95)},
+        "model": {
+            "class": "Decoder",
+            "a": 1,
+            "b": 1e-05,
+            "c": None,
+            "d": {"type": "linear", "by": 2.0},
+        },
+        "train": {"steps": 3, "x": True, "betas": (0.9, 0.95)},
         "texts": {"files": ['/a "quoted" \\ name\n\x7f', "/文/件"]},
+        "start": {"tensor_parallel": 1},
     }
     write_asked(tmp_path, asked)
     assert read_asked(tmp_path) == {
-        "model": {"a": 1, "b": 1e-05, "d": {"type": "linear", "by": 2.0}},
-        "train": {"x": True, "betas": [0.9, 0.95]},
+        "model": {"class": "Decoder", "a": 1, "b": 1e-05, "d": {"type": "linear", "by": 2.0}},
+        "train": {"steps": 3, "x": True, "betas": [0.9, 0.95]},
         "texts": asked["texts"],
+        "start": {"tensor_parallel": 1},
     }
     assert tomllib.loads((tmp_path / "run.toml").read_text())["train"]["x"] is True

@@ -41,7 +41,8 @@ def together(folder: Path, **given: Any) -> list[dict[str, Any]]:
             return {"size": team.size, "error": str(error)}
         lines = [[x.step, x.loss, x.held_out, x.norm, x.tokens] for x in run.log]
         split = any(isinstance(p, DTensor) for p in run.model.parameters())
-        told = {"lines": lines, "stopped": run.stopped, "split": split}
+        drawn = {"drawn": torch.rand(()).item()} if given.get("dropout") else {}
+        told = {"lines": lines, "stopped": run.stopped, "split": split, **drawn}
         return {"size": PartialState().num_processes, **told}
 
     found = forked(2, job)
@@ -79,7 +80,10 @@ def test_two_processes_come_to_what_one_does(tmp_path, way, parts):
 @pytest.mark.parametrize("way", WAYS)
 def test_two_processes_go_on_bit_for_bit(tmp_path, way):
     """Asked to stop by the one that does not write; dropout of each process draws on as it would have."""
-    whole, _ = together(tmp_path / "whole", dropout=0.2, **WAYS[way])
+    whole, beside = together(tmp_path / "whole", dropout=0.2, **WAYS[way])
+    assert (whole["drawn"] == beside["drawn"]) == (
+        way == "heads"
+    )  # who reads other rows drops others
     half, other = together(tmp_path / "half", dropout=0.2, **WAYS[way], stop_at=4)
     assert half["stopped"] == other["stopped"] == "stopped after step 4"
     assert len(half["lines"]) == 4

@@ -164,7 +164,7 @@ def load(
         ConfigError: a checkpoint of a known family with a weight that is missing or not known.
     """
     dtype = _dtype(dtype)
-    device = _device(device)
+    device = checked_device(device)
     if not isinstance(name, str | Path | nn.Module):
         raise ModelError(f"load takes a name, a path or a module, came {name!r}")
     if isinstance(name, nn.Module):
@@ -195,7 +195,7 @@ def load_in_transformers(
     Raises:
         ModelError: no such model, or one that transformers cannot load.
     """
-    where, folder = _device(device), get(name, quiet=quiet)
+    where, folder = checked_device(device), get(name, quiet=quiet)
     config, prepare = prepared(read_config(folder))
     module = from_transformers(str(name), folder, config, None, "", prepare, quiet=quiet).eval()
     if where is not None:
@@ -270,7 +270,12 @@ def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     return found
 
 
-def _device(device: str | torch.device | None) -> torch.device | None:
+def checked_device(device: str | torch.device | None) -> torch.device | None:
+    """The device that is asked for, where it can be used.
+
+    Raises:
+        ModelError: it cannot.
+    """
     if device is None:
         return None
     try:

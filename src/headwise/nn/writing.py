@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from headwise.files import replacing
 from headwise.names import ConfigError
 
-__all__ = ["special_ids", "write_json", "write_shards", "write_tokenizer", "write_weights"]
+__all__ = [
+    "disk_errors",
+    "special_ids",
+    "write_json",
+    "write_shards",
+    "write_tokenizer",
+    "write_weights",
+]
 
 _SPECIAL = {
     "bos": ("<s>", "[CLS]", "<|endoftext|>"),
@@ -47,9 +58,27 @@ def write_shards(folder: Path, weights: Mapping[str, Tensor], max_shard_size: in
 
 
 def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """One file of weights; views of one tensor are written each by itself."""
+    """One file of weights; views of one tensor are written each by itself.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     alone = {name: _by_itself(tensor) for name, tensor in weights.items()}
-    save_file(alone, path, metadata={"format": "pt"})
+    with disk_errors():
+        save_file(alone, path, metadata={"format": "pt"})
+
+
+@contextmanager
+def disk_errors() -> Iterator[None]:
+    """As an OSError what safetensors has an error of its own for: a full disk and the like."""
+    try:
+        yield
+    except SafetensorError as error:
+        line = str(error).strip().partition("\n")[0]
+        full = "No space left" in line
+        raise OSError(
+            errno.ENOSPC if full else errno.EIO, "No space left on device" if full else line
+        ) from error
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -62,11 +91,13 @@ def write_tokenizer(tokenizer: Any, folder: Path) -> None:
 
     Raises:
         ConfigError: neither.
+        OutputError: it cannot be written.
     """
     if hasattr(tokenizer, "save_pretrained"):
         tokenizer.save_pretrained(folder)
-    elif hasattr(tokenizer, "save"):
-        tokenizer.save(str(folder / "tokenizer.json"))
+    elif hasattr(tokenizer, "to_str"):
+        with replacing(folder / "tokenizer.json", "the tokenizer") as place:
+            place.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
     else:
         raise ConfigError(
             f"tokenizer={type(tokenizer).__name__} cannot be saved; give one of tokenizers or of transformers"

@@ -1,20 +1,17 @@
 """Checkpoints of a training: whole on the disk before they count, and checked when they are read.
 
-checkpoints/step-00001200/ holds state.safetensors (weights, moments, random numbers) and state.json (the rest, with
-the SHA-256 of the other). A folder is filled beside its place, brought to the disk and moved there; only then an
+checkpoints/step-00001200/ holds state.safetensors (weights, moments), state.json (the rest) and SHA256SUMS, which
+`sha256sum -c` reads. A folder is filled beside its place, brought to the disk and moved there; only then an
 older one goes. Whatever kills a run, the newest that stands is whole.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +21,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headwise.names import OutputError
+from headwise.nn.writing import disk_errors
+from headwise.train.disk import sync as _sync
 
 __all__ = ["Checkpoint", "checkpoints", "newest", "write_checkpoint"]
 
 _NAME = re.compile(r"step-(\d{8,})")
 _PART = ".part"
+_TENSORS, _SAID, _SUMS = "state.safetensors", "state.json", "SHA256SUMS"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Checkpoint:
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
-    """Write a checkpoint, then remove all but the newest `keep`.
+    """Write a checkpoint, then remove those of later steps, which the run went back past, and old ones.
 
     Args:
         folder: of the checkpoints.
@@ -60,28 +60,29 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
     place = folder / f"step-{checkpoint.step:08d}"
     part = folder / f".{place.name}{_PART}"
     try:
-        folder.mkdir(exist_ok=True)
+        if not folder.is_dir():
+            folder.mkdir()
+            _sync(folder.parent)
         clear_parts(folder)
         part.mkdir()
-        with _plain_errors():
-            save_file(_apart(checkpoint.tensors), part / "state.safetensors")
-        said = {
-            **checkpoint.said,
-            "step": checkpoint.step,
-            "sha256": _sum(part / "state.safetensors"),
-        }
-        _write_json(part / "state.json", said)
+        with disk_errors():
+            save_file(_apart(checkpoint.tensors), part / _TENSORS)
+        _write_json(part / _SAID, {**checkpoint.said, "step": checkpoint.step})
+        (part / _SUMS).write_text(_sums(part), encoding="utf-8")
         for path in (*part.iterdir(), part):
             _sync(path)
         if place.exists():  # a damaged one, else the run had gone on from it
             _remove(place)
         part.rename(place)
         _sync(folder)
-        for old in checkpoints(folder)[:-keep]:
-            _remove(old)
+        good = checkpoints(folder, checkpoint.step)[-keep:]
+        for old in checkpoints(folder):
+            if old not in good:
+                _remove(old)
     except OSError as error:
         shutil.rmtree(part, ignore_errors=True)
-        raise OutputError(_unwritten(place, error, folder)) from error
+        stands = checkpoints(folder, checkpoint.step - 1)
+        raise OutputError(_unwritten(place, error, stands)) from error
     return place
 
 
@@ -100,14 +101,12 @@ def newest(folder: Path, tell: Callable[[str], None]) -> Checkpoint | None:
     return None
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """The folders of checkpoints, the oldest first."""
+def checkpoints(folder: Path, until: int | None = None) -> list[Path]:
+    """The folders of checkpoints, the oldest first; until: the last step that is listed."""
     if not folder.is_dir():
         return []
-    return sorted(
-        (one for one in folder.iterdir() if _NAME.fullmatch(one.name)),
-        key=lambda one: int(one.name.removeprefix("step-")),
-    )
+    found = {_step(one): one for one in folder.iterdir() if _NAME.fullmatch(one.name)}
+    return [found[step] for step in sorted(found) if until is None or step <= until]
 
 
 def clear_parts(folder: Path) -> None:
@@ -119,12 +118,16 @@ def clear_parts(folder: Path) -> None:
 def _read(place: Path) -> Checkpoint | str:
     """A checkpoint, or why it is none."""
     try:
-        said = json.loads((place / "state.json").read_text(encoding="utf-8"))
-        digest = said.pop("sha256")
-        if digest != _sum(place / "state.safetensors"):
+        if (place / _SUMS).read_text(encoding="utf-8") != _sums(place):
             return "its checksum is another"
-        return Checkpoint(said.pop("step"), load_file(place / "state.safetensors"), said)
-    except (OSError, ValueError, KeyError, AttributeError, SafetensorError) as error:
+        said = json.loads((place / _SAID).read_text(encoding="utf-8"))
+        if said.pop("step") != _step(place):
+            return "it is of another step"
+        return Checkpoint(_step(place), load_file(place / _TENSORS), said)
+    except (
+        *(OSError, ValueError, TypeError, KeyError, AttributeError),
+        *(RecursionError, SafetensorError),
+    ) as error:
         return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
@@ -149,8 +152,11 @@ def _remove(place: Path) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
-def _unwritten(place: Path, error: OSError, folder: Path) -> str:
-    stands = checkpoints(folder)
+def _step(place: Path) -> int:
+    return int(place.name.removeprefix("step-"))
+
+
+def _unwritten(place: Path, error: OSError, stands: list[Path]) -> str:
     kept = f"the last good one is {stands[-1].name}" if stands else "there is none before it"
     return (
         f"the checkpoint {place} cannot be written: {error.strerror or error}; {kept}; "
@@ -158,33 +164,14 @@ def _unwritten(place: Path, error: OSError, folder: Path) -> str:
     )
 
 
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _sums(place: Path) -> str:
+    """The checksums of a checkpoint's files, as sha256sum writes them."""
+    lines = []
+    for name in (_TENSORS, _SAID):
+        with (place / name).open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
+    return "".join(lines)
 
 
 def _write_json(path: Path, said: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
-
-
-def _sync(path: Path) -> None:
-    """Bring a file or a folder's names to the disk; where a system has no such thing for folders, leave it."""
-    with suppress(PermissionError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """safetensors has an error of its own for a full disk."""
-    try:
-        yield
-    except SafetensorError as error:
-        line = str(error).strip().partition("\n")[0]
-        full = "No space left" in line
-        raise OSError(
-            errno.ENOSPC if full else errno.EIO, "No space left on device" if full else line
-        ) from error

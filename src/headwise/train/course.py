@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from headwise.cut.telling import Progress
 from headwise.names import ModelError, OutputError
 from headwise.nn import save_checkpoint
-from headwise.nn.parallel import full_state
+from headwise.nn.parallel import full_state, plain_class
 from headwise.train.checkpoints import Checkpoint, checkpoints, newest, write_checkpoint
 from headwise.train.data import Feed
 from headwise.train.log import Line, Log
@@ -63,6 +64,8 @@ class Course:
         self.lines: list[Line] = []
         self.progress: Progress = lambda done, total, what: None
         self._log: Log | None = None
+        self._last: Line | None = None
+        self._tell: Callable[[str], None] = lambda line: None
         self._speed = 0.0
 
     def resume(self, tell: Callable[[str], None]) -> None:
@@ -71,6 +74,7 @@ class Course:
         Raises:
             OutputError: there are checkpoints, and all of them are damaged.
         """
+        self._tell = tell
         home = self.folder / "checkpoints"
         found = newest(home, tell)
         if found is None:
@@ -79,6 +83,7 @@ class Course:
             return
         self.stepper.put(_whole(found))
         self.done = found.step
+        self._last = Line(**found.said["line"])
         random = found.said["random"]
         if len(random) != self.processes.size:
             tell(
@@ -110,20 +115,37 @@ class Course:
         return ""
 
     def finish(self, tokenizer: tokenizers.Tokenizer | None) -> None:
-        """Save the model in the folder of the run."""
+        """Save the model in the folder of the run.
+
+        Raises:
+            OutputError: it cannot be written; the checkpoints stand.
+        """
         model, processes = self.module, self.processes
         if not processes.whole:
             weights = full_state(self.module)
-            model = type(self.module)(self.module.config)
+            model = plain_class(self.module)(self.module.config)
             model.load_state_dict({name: x.cpu() for name, x in weights.items()})
         model.eval()
 
-        processes.together(lambda: _saved(model, self.folder, tokenizer))
+        def write() -> None:
+            try:
+                save_checkpoint(model, self.folder, tokenizer=tokenizer)
+            except OutputError as error:
+                raise OutputError(f"{error}; {self._stands()}") from error
+
+        processes.together(write)
 
     def _open(self) -> None:
         """Cut the log back to where the run is."""
-        self._log = Log(self.folder / "log.csv", self.done)
+        with self._logging():
+            self._log = Log(self.folder / "log.csv", self._last)
         self.lines = list(self._log.before)
+        missing = self._log.missing
+        if missing:
+            self._tell(
+                f"{self._log.path} lacks {len(missing)} of the steps before {self.done}, "
+                f"the first of them {missing[0]}; going on without their lines"
+            )
 
     def _step(self, step: int, start: float) -> None:
         """One step, a look where one is due, and a line in the log."""
@@ -153,10 +175,15 @@ class Course:
         self.done = step
 
     def _write(self, line: Line) -> None:
-        if self._log is None:
-            return
+        if self._log is not None:
+            with self._logging():
+                self._log.add(line)
+
+    @contextmanager
+    def _logging(self) -> Iterator[None]:
+        """What the disk refuses of the log, in one line."""
         try:
-            self._log.add(line)
+            yield
         except OSError as error:
             raise OutputError(
                 f"the log {self.folder / 'log.csv'} cannot be written: {error.strerror or error}; {self._stands()}"
@@ -171,10 +198,10 @@ class Course:
 
         def write() -> None:
             if self._log is not None:
-                self._log.sync()
-            write_checkpoint(
-                self.folder / "checkpoints", _parted(self.done, state, random), self.recipe.keep
-            )
+                with self._logging():
+                    self._log.sync()
+            made = _parted(self.lines[-1], state, random)
+            write_checkpoint(self.folder / "checkpoints", made, self.recipe.keep)
 
         self.processes.together(write)
 
@@ -187,7 +214,7 @@ class Course:
         )
 
     def _stands(self) -> str:
-        kept = checkpoints(self.folder / "checkpoints")
+        kept = checkpoints(self.folder / "checkpoints", self.done)
         return f"the last good checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
 
     def _told(self) -> str:
@@ -212,11 +239,7 @@ def described(module: nn.Module) -> dict[str, Any]:
     return {"class": type(module).__name__, **fields}
 
 
-def _saved(model: nn.Module, folder: Path, tokenizer: tokenizers.Tokenizer | None) -> None:
-    save_checkpoint(model, folder, tokenizer=tokenizer)
-
-
-def _parted(step: int, state: Mapping[str, Any], random: list[Any]) -> Checkpoint:
+def _parted(line: Line, state: Mapping[str, Any], random: list[Any]) -> Checkpoint:
     """A stepper's state as tensors and plain data."""
     tensors: dict[str, Tensor] = {f"weights/{n}": x for n, x in state["weights"].items()}
     for name, held in state["moments"]["state"].items():
@@ -225,8 +248,9 @@ def _parted(step: int, state: Mapping[str, Any], random: list[Any]) -> Checkpoin
         "groups": state["moments"]["param_groups"],
         "schedule": state["schedule"],
         "random": random,
+        "line": asdict(line),
     }
-    return Checkpoint(step, tensors, said)
+    return Checkpoint(line.step, tensors, said)
 
 
 def _whole(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -7,6 +7,7 @@ step, and nothing of the texts. The log is cut back to the checkpoint's step whe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ import tokenizers
 from torch import nn
 
 from headwise.cut.telling import Progress, lines
-from headwise.files import replacing
 from headwise.hub.report import say
 from headwise.names import ConfigError
 from headwise.train.course import Course, described
 from headwise.train.data import Feed
+from headwise.train.disk import Lock, put_text
 from headwise.train.precision import precision
 from headwise.train.processes import Processes, asks_for_shards, joined
 from headwise.train.randomness import seed_all
@@ -72,7 +73,8 @@ def fit(
     Raises:
         ConfigError: a resumed run that was asked for otherwise; fewer rows than processes and parts.
         ModelError: a loss or gradients that are no number: the last good checkpoint is kept.
-        OutputError: a folder that holds something else, or cannot be written (a full disk).
+        OutputError: a folder that holds something else, that another process trains in, or that cannot be written
+            (a full disk).
     """
     folder = Path(folder)
     accelerator = joined() if accelerator is None else accelerator
@@ -82,10 +84,13 @@ def fit(
     processes = Processes(accelerator, sharded, dtype, tensor_parallel)
     _check_rows(feed, held_out, recipe, processes)
     tables = {"model": described(module), "train": recipe.as_dict(), **(asked or {})}
-    with processes.alive():
-        processes.together(lambda: _begin(folder, tables, resume))
+    start = {**tables.pop("start", {}), "shards": shards, "tensor_parallel": tensor_parallel}
+    tables["start"] = start  # the last of run.toml: where it stands, all does
+    lock = Lock(folder)
+    silent = quiet or not processes.leads
+    with processes.alive(), closing(lock):
+        processes.together(lambda: _begin(folder, tables, resume, lock))
         processes.together(lambda: _keep_tokenizer(folder, tokenizer))
-        silent = quiet or not processes.leads
         say(f"fit: {_about(module, processes, why)}", quiet=silent)
         seed_all(recipe.seed + processes.share)
         course = Course(module, feed, held_out, recipe, folder, processes)
@@ -97,12 +102,15 @@ def fit(
     return Run(module, tuple(course.lines), folder, stopped)
 
 
-def _begin(folder: Path, tables: Mapping[str, Mapping[str, Any]], resume: bool) -> None:
-    """Make the folder of a new run, or see that it is that of this one."""
+def _begin(folder: Path, tables: Mapping[str, Mapping[str, Any]], resume: bool, lock: Lock) -> None:
+    """Make the folder of a new run, or see that it is that of this one; hold it."""
     if resume:
         differing(read_asked(folder), tables)
+        lock.take()
         return
     check_fresh(folder)
+    lock.take()
+    check_fresh(folder)  # nobody began here while the lock was waited for
     write_asked(folder, tables)
 
 
@@ -110,8 +118,7 @@ def _keep_tokenizer(folder: Path, tokenizer: tokenizers.Tokenizer | None) -> Non
     """Put the tokenizer there before the first step: a run that goes on reads with the same."""
     if tokenizer is None or (folder / "tokenizer.json").exists():
         return
-    with replacing(folder / "tokenizer.json", "the tokenizer") as place:
-        place.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
+    put_text(folder / "tokenizer.json", tokenizer.to_str(pretty=True), "the tokenizer")
 
 
 def _about(module: nn.Module, processes: Processes, why: str) -> str:

@@ -11,8 +11,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from headwise.files import replacing
 from headwise.names import OutputError
+from headwise.train.disk import put_text
 
 __all__ = ["Line", "Log", "read_log"]
 
@@ -50,28 +50,26 @@ class Log:
 
     Args:
         path: where it is.
-        until: the last step of an old log that is kept; 0 = a new log.
+        last: of an old log, the last line that is kept, whether it is there or not; None = a new log.
 
     Attributes:
         before: the lines that were kept.
+        missing: the steps before `last` that the old log did not hold.
 
     Raises:
         OutputError: it cannot be read or written.
     """
 
-    def __init__(self, path: Path, until: int) -> None:
+    def __init__(self, path: Path, last: Line | None) -> None:
         self.path = path
-        self.before = [line for line in read_log(path) if line.step <= until] if until else []
-        if [line.step for line in self.before] != list(range(1, until + 1)):
-            raise OutputError(
-                f"{path} does not hold the steps up to {until}, which the checkpoint goes on from; "
-                "put the log of this run there again"
-            )
-        with replacing(path, "the log") as place:
-            place.write_text(
-                "".join(map(_row, [[f.name for f in fields(Line)], *map(_values, self.before)])),
-                encoding="utf-8",
-            )
+        self.before: list[Line] = []
+        self.missing: list[int] = []
+        if last is not None:
+            held = {line.step: line for line in read_log(path)} | {last.step: last}
+            self.before = [held[step] for step in range(1, last.step + 1) if step in held]
+            self.missing = [step for step in range(1, last.step) if step not in held]
+        rows = [[f.name for f in fields(Line)], *map(_values, self.before)]
+        put_text(path, "".join(map(_row, rows)), "the log")
         self._file = path.open("ab", buffering=0)
 
     def add(self, line: Line) -> None:
@@ -109,7 +107,9 @@ def read_log(path: Path) -> list[Line]:
     try:
         return [_read(row) for row in csv.DictReader(io.StringIO(whole))]
     except (KeyError, TypeError, ValueError) as error:
-        raise OutputError(f"{path} is no log of a training ({error})") from None
+        raise OutputError(
+            f"{path} is no log of a training ({error}); move it away to go on without it"
+        ) from None
 
 
 def _read(row: dict[str, str]) -> Line:

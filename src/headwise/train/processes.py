@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headwise.hub.load import checked_device
 from headwise.names import ConfigError, HeadwiseError, ModelError
 from headwise.nn import Block
 from headwise.nn.parallel import by_heads
@@ -216,14 +217,34 @@ def share(rows: int, part: int, parts: int) -> slice:
 
 
 def joined(device: str | None = None) -> Any:
-    """accelerate's view of this process; on the CPU where that is asked for or all there is."""
+    """accelerate's view of this process; on the CPU where that is asked for or all there is.
+
+    Args:
+        device: its kind, and of a process alone also which of them ("cuda:1").
+
+    Raises:
+        ModelError: a device that cannot be used.
+        ConfigError: one device for several processes, or one of another kind than this process set up before.
+    """
     from accelerate import Accelerator
 
-    cpu = not _accelerated() if device is None else torch.device(device).type == "cpu"
+    where = checked_device(device)
+    if where is not None and where.index is not None and where.type != "cpu":
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise ConfigError(
+                f"device={device!r} is one device, and each of several processes takes its own; say {where.type!r}"
+            )
+        torch.accelerator.set_device_index(where.index)
+    cpu = not _accelerated() if where is None else where.type == "cpu"
     try:
-        return Accelerator(cpu=cpu)
+        found = Accelerator(cpu=cpu)
     except ValueError:  # this process set it up otherwise before
-        return Accelerator()
+        found = Accelerator()
+    if where is not None and found.device.type != where.type:
+        raise ConfigError(
+            f"device={device!r} cannot be used: this process was set up for {found.device.type}; start another"
+        )
+    return found
 
 
 def _accelerated() -> bool:

@@ -20,8 +20,8 @@ from typing import Any
 
 from torch import nn
 
-from headwise.files import replacing
 from headwise.names import ConfigError, OutputError
+from headwise.train.disk import leftover, put_text, sync
 from headwise.train.log import Line
 
 __all__ = ["Run", "check_fresh", "differing", "read_asked", "write_asked"]
@@ -29,6 +29,8 @@ __all__ = ["Run", "check_fresh", "differing", "read_asked", "write_asked"]
 _ASKED = "run.toml"
 _FREE = ("keep", "save_every")
 """Fields of a recipe that change nothing of what comes out."""
+_NEEDED = (("model", "class"), ("train", "steps"), ("start", "tensor_parallel"))
+"""What run.toml always says; the last is its last line, so one that was cut short is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,8 @@ def check_fresh(folder: Path) -> None:
         )
     try:
         folder.mkdir(exist_ok=True)
-        held = sorted(one.name for one in folder.iterdir())
+        sync(folder.parent)
+        held = sorted(one.name for one in folder.iterdir() if not leftover(one.name))
     except OSError as error:
         raise OutputError(
             f"the run cannot be written to {folder}: {error.strerror or error}; choose another folder"
@@ -82,29 +85,34 @@ def check_fresh(folder: Path) -> None:
 
 
 def write_asked(folder: Path, asked: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write run.toml."""
+    """Write run.toml, on the disk before the first step."""
     lines = ["# What headwise train was asked for; headwise train --resume goes on with it.\n"]
     for name, table in asked.items():
         lines += [f"\n[{name}]\n", *(f"{key} = {_toml(value)}\n" for key, value in _some(table))]
-    with replacing(folder / _ASKED, "what was asked for") as place:
-        place.write_text("".join(lines), encoding="utf-8")
+    put_text(folder / _ASKED, "".join(lines), "what was asked for")
 
 
 def read_asked(folder: Path) -> dict[str, dict[str, Any]]:
     """What run.toml says.
 
     Raises:
-        OutputError: there is none, or it cannot be read.
+        OutputError: there is none, or it cannot be read, or not all of it is there.
     """
     path = folder / _ASKED
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        asked = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise OutputError(
             f"{folder} holds no run (no {_ASKED}); give the folder of one, or texts to start one"
         ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise OutputError(f"{path} cannot be read: {error}") from None
+    for table, field in _NEEDED:
+        if not isinstance(held := asked.get(table), dict) or field not in held:
+            raise OutputError(
+                f"{path} is damaged: it says no {field} in [{table}]; put it back as it was, or start another run"
+            )
+    return asked
 
 
 def differing(

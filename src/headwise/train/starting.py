@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from torch import nn
 from headwise.cut.pruning.record import cut_of
 from headwise.cut.telling import Progress
 from headwise.hub.load import load
-from headwise.names import ConfigError, ModelError
+from headwise.names import ConfigError, ModelError, OutputError
 from headwise.nn import Decoder, Encoder, EncoderDecoder, build
+from headwise.train.checkpoints import checkpoints
 from headwise.train.data import byte_bpe, check_vocabulary, tokenizer_of
 from headwise.train.fitting import fit as fit_feed
 from headwise.train.processes import Processes, joined
@@ -94,7 +96,14 @@ def fit(
     if resume:
         check_stamp(before.get("texts", {}), sources.stamp)
     accelerator = joined(device)
-    start = None if init is None else _loaded(init)
+    if init is not None and Path(init).exists():
+        init = str(Path(init).absolute())
+    stands = resume and bool(checkpoints(folder / "checkpoints"))
+    if (
+        init is not None and stands
+    ):  # the checkpoint has all weights of the model that run.toml says
+        plan = replace(plan, model=before["model"])
+    start = None if init is None or stands else _loaded(init)
     named = tokenizer if tokenizer is not None else plan.tokenizer
     read = _tokenizer(named, start, folder, sources, recipe, Processes(accelerator))
     module = _module(plan, read, start)
@@ -105,7 +114,7 @@ def fit(
             "sha256": hashlib.sha256(read.to_str().encode()).hexdigest(),
         },
         "texts": sources.stamp,
-        "start": {"init": init, "shards": shards, "tensor_parallel": tensor_parallel},
+        "start": {"init": init},
     }
     return fit_feed(
         module,
@@ -151,6 +160,11 @@ def resume(
             f"the run in {folder} was begun from texts in memory; call headwise.fit with them again and resume=True"
         )
     held = texts.get("held_out_files")
+    for files in (texts["files"], held or []):
+        if not (isinstance(files, list) and all(isinstance(one, str) for one in files)):
+            raise OutputError(
+                f"{Path(folder) / 'run.toml'} is damaged: {files!r} are no files; put it back as it was"
+            )
     return fit(
         [Path(one) for one in texts["files"]],
         Plan(model=asked["model"], recipe=Recipe.of(asked["train"])),

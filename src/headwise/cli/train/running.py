@@ -78,7 +78,7 @@ def _tell(found: Run) -> None:
         save(draw_run(found), found.folder / "curves.png")
     looks = found.held_out
     held = (
-        f", held out {looks[-1][1]:.4f} (perplexity {math.exp(looks[-1][1]):,.1f})" if looks else ""
+        f", held out {looks[-1][1]:.4f} (perplexity {_perplexity(looks[-1][1])})" if looks else ""
     )
     last = found.log[-1] if found.log else None
     told = (
@@ -92,3 +92,9 @@ def _tell(found: Run) -> None:
     say(
         f'wrote {found.folder}: read by hw.load("{found.folder}"), and headwise look --model {found.folder}'
     )
+
+
+def _perplexity(loss: float) -> str:
+    """exp(loss), which no float holds of a loss that ran away."""
+    found = math.exp(min(loss, 700.0))
+    return f"{found:,.1f}" if found < 1e9 else f"{'above ' if loss > 700 else ''}{found:.0e}"

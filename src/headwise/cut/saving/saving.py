@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from headwise.cut.pruning.record import Cut, apply_cut, cut_of
@@ -23,7 +21,7 @@ from headwise.files import check_folder, replacing_folder
 from headwise.hub.load import Model
 from headwise.hub.shards import of_ours
 from headwise.names import ModelError, OutputError
-from headwise.nn.writing import write_json
+from headwise.nn.writing import disk_errors, write_json
 from headwise.see.texts.refusing import check_model
 
 __all__ = ["Saved", "save"]
@@ -78,7 +76,7 @@ def save(model: Model, folder: str | Path, *, max_shard_size: int | str = "5GB")
     folder = Path(folder).expanduser()
     _check_place(folder)
     stated = _stated(model)
-    with replacing_folder(folder, "the model", _old(folder)) as place, _disk_errors():
+    with replacing_folder(folder, "the model", _old(folder)) as place, disk_errors():
         write_beside(model, place)
         stated.form.write(place, stated.weights, max_shard_size)
         if stated.cut is not None:
@@ -154,16 +152,3 @@ def _check_built(built: nn.Module, state: Mapping[str, Tensor], name: str) -> No
                 f"{name} cannot be saved so that it loads again: {weight} is {has}, and its config makes it "
                 f"{asks}; change a model's shapes with headwise.prune or headwise.regroup alone"
             )
-
-
-@contextmanager
-def _disk_errors() -> Iterator[None]:
-    """safetensors has an error of its own for a full disk and the like."""
-    try:
-        yield
-    except SafetensorError as error:
-        full = "No space left" in str(error)
-        line = str(error).strip().splitlines()[0]
-        raise OSError(
-            errno.ENOSPC if full else errno.EIO, "No space left on device" if full else line
-        ) from error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from headwise.nn.parallel.own import plain_class
 from headwise.nn.parallel.splitting import by_heads
 from headwise.nn.parallel.state import full_state
 from headwise.nn.parallel.styles import ByHeads, ByNeurons, ByVocabulary, Whole
 
-__all__ = ["ByHeads", "ByNeurons", "ByVocabulary", "Whole", "by_heads", "full_state"]
+__all__ = ["ByHeads", "ByNeurons", "ByVocabulary", "Whole", "by_heads", "full_state", "plain_class"]

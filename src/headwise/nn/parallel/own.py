@@ -32,6 +32,7 @@ __all__ = [
     "mesh_of",
     "mixed",
     "own",
+    "plain_class",
     "shared",
     "summed",
     "within",
@@ -113,6 +114,14 @@ def mixed(module: nn.Module, mixin: type[T]) -> T:
     module.__class__ = _class(mixin.__name__, (mixin, type(module)), {})
     assert isinstance(module, mixin)
     return module
+
+
+def plain_class(module: nn.Module) -> type[nn.Module]:
+    """The class that a module was made of, before it was split."""
+    cls = type(module)
+    while cls in _CLASSES.values():
+        cls = cls.__bases__[-1]
+    return cls
 
 
 def mesh_of(module: nn.Module) -> DeviceMesh:
