@@ -279,5 +279,6 @@ def test_an_encoder_masked_and_another_start(tmp_path):
         )
     small = TransformerConfig(vocab_size=9, d_model=8, num_layers=1, num_heads=1)
     save_checkpoint(type(first.model)(small), tmp_path / "small")
+    config = {"train": CONFIG["train"], "tokenizer": CONFIG["tokenizer"]}
     with pytest.raises(ConfigError, match="the model embeds vocab_size=9"):
-        hw.fit([TEXT], CONFIG, tmp_path / "no", init=str(tmp_path / "small"), quiet=True)
+        hw.fit([TEXT], config, tmp_path / "no", init=str(tmp_path / "small"), quiet=True)

@@ -30,6 +30,15 @@ from headwise.train.run import read_asked, write_asked
         ({"objective": "casual"}, "objective='casual' is not known; did you mean causal"),
         ({"dtype": "float16"}, "dtype='float16' is not known; did you mean bfloat16"),
         ({"context": 1}, "context=1 leaves nothing"),
+        ({"betas": [True, False]}, "betas=.* must be two numbers"),
+        ({"seed": 2**70}, "seed must be a whole number of 9,223,372,036,854,775,807 or less"),
+        ({"learning_rate": 10**400}, "learning_rate must be a number of 0 or more, came"),
+        ({"vocab_size": 2**70}, "vocab_size must be a whole number of 1,048,576 or less"),
+        ({"rows": 10**9}, "rows=1000000000 of context=256 are 256,000,000,000 tokens a step"),
+        ({"steps": 10**12}, "steps must be a whole number of 2,147,483,647 or less"),
+        ({"repeats": 0.9999999}, "repeats=0.9999999 is a share; use a number from 0 to 0.9"),
+        ({"mask_share": 0}, "mask_share=0 is a share; use a number above 0 and below 1"),
+        ({"held_out": 1}, "held_out=1 is a share; use a number from 0 to below 1"),
         ({"rows": 2, "accumulate": 3}, "rows=2 cannot be run in accumulate=3 parts"),
     ],
 )
@@ -78,6 +87,9 @@ def test_a_file_is_read_and_its_mistakes_name_it(tmp_path):
     with pytest.raises(
         ConfigError, match=r"step is no field of \[train\] in .*a.toml; did you mean steps"
     ):
+        read_plan(path)
+    path.write_text(f"[train]\nsteps = {'9' * 5000}\n")
+    with pytest.raises(ConfigError, match=r"a.toml is no TOML"):
         read_plan(path)
     path.write_text("[train\n")
     with pytest.raises(ConfigError, match=r"a.toml is no TOML"):

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from importlib.resources import files
@@ -25,7 +25,22 @@ Dtype = Literal["auto", "float32", "bfloat16"]
 
 _CHOICES = {"objective": get_args(Objective), "dtype": get_args(Dtype)}
 _COUNTS = ("context", "rows", "accumulate", "steps", "evaluate_every", "save_every", "keep")
-_SHARES = ("least_rate", "held_out", "mask_share", "repeats", "weight_decay", "warmup")
+_NUMBERS = ("learning_rate", "clip", "weight_decay")
+_SHARES: Mapping[str, tuple[Callable[[float], bool], str]] = {
+    "least_rate": (lambda share: share <= 1, "from 0 to 1"),
+    "held_out": (lambda share: share < 1, "from 0 to below 1"),
+    "mask_share": (lambda share: 0 < share < 1, "above 0 and below 1"),
+    "repeats": (lambda share: share <= 0.9, "from 0 to 0.9"),
+}
+"""Which shares can be."""
+
+_MOST = 2**31 - 1
+"""Of a count."""
+_MOST_SEED = 2**63 - 1
+_MOST_IDS = 2**20
+"""Of a vocabulary that is made: several times those of the largest models."""
+_MOST_TOKENS = 2**27
+"""Of a step: several times those of the largest trainings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,21 +98,27 @@ class Recipe:
         object.__setattr__(self, "betas", _betas(self.betas))
         for name, known in _CHOICES.items():
             _check_choice(name, getattr(self, name), known)
-        for name in (*_COUNTS, "vocab_size"):
+        for name in _COUNTS:
             _check_whole(name, getattr(self, name), 1)
-        for name in ("warmup", "seed"):
-            _check_whole(name, getattr(self, name), 0)
-        for name in ("learning_rate", "clip", *_SHARES):
+        _check_whole("vocab_size", self.vocab_size, 1, _MOST_IDS)
+        _check_whole("warmup", self.warmup, 0)
+        _check_whole("seed", self.seed, 0, _MOST_SEED)
+        for name in (*_NUMBERS, *_SHARES):
             _check_number(name, getattr(self, name))
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate={self.learning_rate!r} must be above 0")
-        for name in ("least_rate", "held_out", "mask_share", "repeats"):
-            if getattr(self, name) > 1:
+        for name, (can, bounds) in _SHARES.items():
+            if not can(getattr(self, name)):
                 raise ConfigError(
-                    f"{name}={getattr(self, name)!r} is a share; use a number from 0 to 1"
+                    f"{name}={getattr(self, name)!r} is a share; use a number {bounds}"
                 )
         if self.context < 2:
             raise ConfigError("context=1 leaves nothing to predict from; use 2 or more")
+        if self.rows * self.context > _MOST_TOKENS:
+            raise ConfigError(
+                f"rows={self.rows} of context={self.context} are {self.rows * self.context:,} tokens a step; "
+                f"use fewer, {_MOST_TOKENS:,} at most"
+            )
         if self.rows < self.accumulate:
             raise ConfigError(
                 f"rows={self.rows} cannot be run in accumulate={self.accumulate} parts; use fewer"
@@ -131,11 +152,13 @@ class Plan:
         model: fields of the model's configuration; empty where its weights are taken from another model.
         recipe: how it is trained.
         tokenizer: a model or a file whose tokenizer is taken; None = one is made from the texts.
+        vocab_size: of the tokenizer, where it was said.
     """
 
     model: Mapping[str, Any] = field(default_factory=dict)
     recipe: Recipe = field(default_factory=Recipe)
     tokenizer: str | None = None
+    vocab_size: int | None = None
 
     def changed(self, **given: Any) -> Plan:
         """With other fields of the recipe; None leaves one as it is.
@@ -143,7 +166,9 @@ class Plan:
         Raises:
             ConfigError: a field that is not known, or a value that cannot be.
         """
-        return replace(self, recipe=Recipe.of({**asdict(self.recipe), **_some(given)}))
+        recipe = Recipe.of({**asdict(self.recipe), **_some(given)})
+        size = given.get("vocab_size")
+        return replace(self, recipe=recipe, vocab_size=self.vocab_size if size is None else size)
 
 
 def read_plan(config: str | Path | Mapping[str, Any]) -> Plan:
@@ -174,7 +199,12 @@ def read_plan(config: str | Path | Mapping[str, Any]) -> Plan:
         raise ConfigError(
             f"from={source!r} in [tokenizer]{where} is no name; use a model or a file"
         )
-    return Plan(model=dict(said.get("model", {})), recipe=Recipe.of(train, where), tokenizer=source)
+    return Plan(
+        model=dict(said.get("model", {})),
+        recipe=Recipe.of(train, where),
+        tokenizer=source,
+        vocab_size=train.get("vocab_size"),
+    )
 
 
 def shipped() -> list[str]:
@@ -197,7 +227,7 @@ def _parsed(config: str | Path) -> Mapping[str, Any]:
         raise ConfigError(f"the configuration {config} cannot be read: {why}; {hint}") from None
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # a number of too many digits too
         raise ConfigError(f"the configuration {config} is no TOML: {error}") from None
 
 
@@ -217,12 +247,18 @@ def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
         raise ConfigError(f"{name}={value!r} is not known; {hint}")
 
 
-def _check_whole(name: str, value: object, least: int) -> None:
+def _check_whole(name: str, value: object, least: int, most: int = _MOST) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigError(f"{name}={value!r} must be a whole number of {least} or more")
+    if value > most:
+        raise ConfigError(f"{name} must be a whole number of {most:,} or less, came a larger one")
 
 
 def _check_number(name: str, value: object) -> None:
+    if isinstance(value, int) and abs(value) > _MOST_SEED:
+        raise ConfigError(
+            f"{name} must be a number of 0 or more, came a whole one of too many digits"
+        )
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not isfinite(value) or value < 0:  # type: ignore[arg-type, operator]
         raise ConfigError(f"{name}={value!r} must be a number of 0 or more")
@@ -231,7 +267,7 @@ def _check_number(name: str, value: object) -> None:
 def _betas(value: object) -> tuple[float, float]:
     if isinstance(value, list | tuple) and len(value) == 2:
         one, two = value
-        if all(isinstance(x, int | float) and 0 <= x < 1 for x in (one, two)):
+        if all(type(x) in (int, float) and 0 <= x < 1 for x in (one, two)):
             return float(one), float(two)
     raise ConfigError(f"betas={value!r} must be two numbers, each from 0 to below 1")
 

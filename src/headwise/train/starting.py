@@ -9,30 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-import torch
-from torch import nn
 
 from headwise.cut.pruning.record import cut_of
 from headwise.cut.telling import Progress
+from headwise.files import check_folder
 from headwise.hub.load import load
+from headwise.hub.report import say
 from headwise.names import ConfigError, ModelError, OutputError
-from headwise.nn import Decoder, Encoder, EncoderDecoder, build
 from headwise.train.checkpoints import checkpoints
-from headwise.train.data import byte_bpe, check_vocabulary, tokenizer_of
+from headwise.train.data import byte_bpe, tokenizer_of
 from headwise.train.fitting import fit as fit_feed
+from headwise.train.making import CLASSES, made
 from headwise.train.processes import Processes, joined
 from headwise.train.recipe import Plan, Recipe, read_plan
-from headwise.train.run import Run, read_asked
-from headwise.train.sources import Given, Sources, check_stamp, feeds_of, gathered
+from headwise.train.run import Run, check_fresh, read_asked
+from headwise.train.sources import (
+    Given,
+    Sources,
+    check_stamp,
+    feeds_of,
+    gathered,
+    left_out,
+)
 
 __all__ = ["fit", "resume"]
-
-_CLASSES: dict[str, type[nn.Module]] = {
-    "causal": Decoder,
-    "masked": Encoder,
-    "pairs": EncoderDecoder,
-}
-"""What each objective trains."""
 
 _SPECIAL = {
     "causal": ("<|endoftext|>",),
@@ -91,8 +91,8 @@ def fit(
     """
     plan = config if isinstance(config, Plan) else read_plan(config)
     folder, recipe = Path(folder), plan.recipe
+    before = read_asked(folder) if resume else _free(folder)
     sources = gathered(texts, held_out, recipe, by, field)
-    before = read_asked(folder) if resume else {}
     if resume:
         check_stamp(before.get("texts", {}), sources.stamp)
     accelerator = joined(device)
@@ -106,8 +106,10 @@ def fit(
     start = None if init is None or stands else _loaded(init)
     named = tokenizer if tokenizer is not None else plan.tokenizer
     read = _tokenizer(named, start, folder, sources, recipe, Processes(accelerator))
-    module = _module(plan, read, start)
+    module = made(plan, read, start)
     feed, held = feeds_of(sources, read, recipe)
+    for line in (*sources.told, *left_out(feed, held)):
+        say(f"fit: {line}", quiet=quiet or not Processes(accelerator).leads)
     asked = {
         "tokenizer": {
             "from": named if isinstance(named, str) else None,
@@ -166,10 +168,10 @@ def resume(
                 f"{Path(folder) / 'run.toml'} is damaged: {files!r} are no files; put it back as it was"
             )
     return fit(
-        [Path(one) for one in texts["files"]],
+        _paths(folder, texts["files"]),
         Plan(model=asked["model"], recipe=Recipe.of(asked["train"])),
         folder,
-        held_out=None if held is None else [Path(one) for one in held],
+        held_out=None if held is None else _paths(folder, held),
         tokenizer=asked.get("tokenizer", {}).get("from"),
         init=start.get("init"),
         by=texts.get("by", "file"),
@@ -184,10 +186,36 @@ def resume(
     )
 
 
+def _free(folder: Path) -> dict[str, Any]:
+    """Refuse a folder that no run can be begun in, before anything is read; make none.
+
+    Raises:
+        OutputError: it holds something, or cannot be made.
+    """
+    check_folder(folder, "the run")
+    if folder.is_dir():
+        check_fresh(folder)
+    return {}
+
+
+def _paths(folder: str | Path, files: Any) -> list[Path]:
+    """What run.toml says of files.
+
+    Raises:
+        OutputError: something that is no list of names.
+    """
+    if not isinstance(files, list) or not all(isinstance(one, str) for one in files):
+        raise OutputError(
+            f"run.toml in {folder} is damaged: {str(files)[:40]} is no list of files; put the old one back, or "
+            "start another run"
+        )
+    return list(map(Path, files))
+
+
 def _loaded(init: str) -> Any:
     """A model of our blocks, whole."""
     model = load(init, dtype="float32")
-    if not isinstance(model.module, tuple(_CLASSES.values())):
+    if not isinstance(model.module, tuple(CLASSES.values())):
         raise ModelError(
             f"{init} runs in transformers, and training is of models of headwise.nn; start from one of those"
         )
@@ -221,39 +249,3 @@ def _tokenizer(
 
     processes.together(make)
     return tokenizers.Tokenizer.from_str(processes.everyone(made)[0][0])
-
-
-def _module(plan: Plan, tokenizer: tokenizers.Tokenizer, start: Any) -> nn.Module:
-    """The model that is trained, with its weights of the start."""
-    recipe = plan.recipe
-    if start is not None:
-        module: nn.Module = start.module
-    else:
-        if not plan.model:
-            raise ConfigError(
-                "the configuration has no [model]; write its fields, or start from a model with init"
-            )
-        said = dict(plan.model)
-        said.setdefault("vocab_size", tokenizer.get_vocab_size(with_added_tokens=True))
-        if "model_type" not in said:
-            said.setdefault("class", _CLASSES[recipe.objective].__name__)
-            said.setdefault("max_length", recipe.context)
-        torch.manual_seed(recipe.seed)
-        module = build(said)
-    _check_module(module, tokenizer, recipe)
-    return module
-
-
-def _check_module(module: Any, tokenizer: tokenizers.Tokenizer, recipe: Recipe) -> None:
-    wanted, config = _CLASSES[recipe.objective], module.config
-    if not isinstance(module, wanted):
-        raise ConfigError(
-            f"objective={recipe.objective!r} trains class {wanted.__name__!r}, and the model is of class "
-            f"{type(module).__name__!r}; change one of the two"
-        )
-    check_vocabulary(tokenizer, config.vocab_size)
-    if config.positions == "learned" and config.max_length < recipe.context:
-        raise ConfigError(
-            f"context={recipe.context} tokens do not fit into max_length={config.max_length} of the model; "
-            "use one number for both"
-        )

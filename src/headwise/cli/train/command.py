@@ -88,10 +88,8 @@ def _recipe_options(command: Any) -> Any:
 )
 @click.option(
     "--by",
-    default="file",
-    show_default=True,
     type=click.Choice(("file", "line", "paragraph")),
-    help="Plain text: what one document is. Documents do not see each other.",
+    help="Plain text: what one document is. Documents do not see each other. [file]",
 )
 @click.option("--field", metavar="NAME", help="JSON lines: the field that holds the text.")
 @click.option("--device", help="Where to run, for instance cpu or cuda. [a GPU where there is one]")
@@ -116,7 +114,7 @@ def train(
     tokenizer: str | None,
     init: str | None,
     set_: tuple[str, ...],
-    by: str,
+    by: str | None,
     field: str | None,
     device: str | None,
     shards: bool | None,
@@ -143,20 +141,20 @@ def train(
         held_out=held_out,
         tokenizer=tokenizer,
         init=init,
-        by=by,
+        by=by or "file",
         field=field,
         device=device,
         shards=shards,
         tensor_parallel=tensor_parallel,
         changes=changes,
     )
-    _check(request)
+    _check(request, by is not None)
     from headwise.cli.train.running import run
 
     return run(request)
 
 
-def _check(request: TrainRequest) -> None:
+def _check(request: TrainRequest, says_by: bool) -> None:
     """Refuse options that do not go together."""
     if request.resume is not None:
         told = (
@@ -170,6 +168,7 @@ def _check(request: TrainRequest) -> None:
         if (
             any(told)
             or request.changes
+            or says_by
             or request.field
             or request.shards is not None
             or request.tensor_parallel > 1
@@ -196,7 +195,10 @@ def _set(pairs: tuple[str, ...]) -> dict[str, Any]:
         if not equals or not name.strip():
             raise click.UsageError(f"--set {pair!r} must be NAME=VALUE, for instance warmup=100")
         try:
-            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[name.strip()] = value.strip()
+            said = tomllib.loads(f"value = {value}")
+        except ValueError:  # no TOML, or a number of too many digits
+            said = {"value": value.strip()}
+        if len(said) > 1:
+            raise click.UsageError(f"--set {pair!r} says more than one value; repeat --set")
+        found[name.strip()] = said["value"]
     return found

@@ -100,9 +100,7 @@ def check_start(path: Path, data: bytes) -> None:
     """Refuse a file whose first bytes are no text."""
     if data.startswith(_UTF16):
         raise _utf16(path)
-    nul = data.find(b"\0")
-    if nul >= 0:
-        raise TextError(f"{path} is not text (byte {nul} is 0); give text files in UTF-8")
+    _check_nul(path, data)
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -127,7 +125,17 @@ def decoded(path: Path, data: bytes, number: int | None = None, at: int = 0) -> 
         if at == 0 and data.startswith(_UTF16):
             raise _utf16(path) from None
         raise _not_utf8(path, at + error.start, data[error.start], number) from None
+    _check_nul(path, data, at)
     return text if at else text.removeprefix("\ufeff")
+
+
+def _check_nul(path: Path, data: bytes, at: int = 0) -> None:
+    """Refuse a byte of 0, which no text holds, wherever it stands."""
+    nul = data.find(b"\0")
+    if nul >= 0:
+        raise TextError(
+            f"{name_of(path)} is not text (byte {at + nul} is 0); give text files in UTF-8"
+        )
 
 
 def _utf16(path: Path) -> TextError:

@@ -16,7 +16,10 @@ from headwise.train.data.order import draws, random_of, shuffled
 from headwise.train.data.packing import Packed, check_rows, pack, shared
 from headwise.train.data.tokenizing import ENDS, Progress, encoded, special_id
 
-__all__ = ["CausalFeed", "causal_feed"]
+__all__ = ["MOST_REPEATS", "CausalFeed", "causal_feed"]
+
+MOST_REPEATS = 0.9
+"""The largest share of rows that say a part of themselves again: nine for each row of the text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +114,8 @@ def causal_feed(
         ConfigError: no end token; a share, a context or a number of rows that cannot be.
     """
     check_rows(context, rows)
-    if not 0 <= repeats < 1:
-        raise ConfigError(f"repeats={repeats} is not a share; use 0 <= repeats < 1")
+    if not 0 <= repeats <= MOST_REPEATS:
+        raise ConfigError(f"repeats={repeats} is not a share from 0 to {MOST_REPEATS}")
     if repeats and context < 4:
         raise ConfigError(f"repeats={repeats} needs a context of 4 or more, came {context}")
     stop = special_id(tokenizer, ENDS if end is None else (end,), "that ends a text")

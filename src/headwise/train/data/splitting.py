@@ -13,6 +13,9 @@ __all__ = ["normalised", "split_documents", "split_pairs"]
 _BLOCKS = 10
 """Into about how many blocks what is held out of one document falls."""
 
+_FAR = 0.5
+"""Whole documents that come to less than this much of the share are too few to be held out."""
+
 
 def split_documents(
     documents: Sequence[str], share: float, seed: int = 0
@@ -20,8 +23,9 @@ def split_documents(
     """Documents to train on, and those held out, each in their order.
 
     Documents are held out whole, at random, up to `share` of all characters; equal ones go to the same side. Where
-    none fits, since one document or a few hold nearly all, each is cut into blocks at line ends (about ten to what
-    is held out), and blocks are held out; what stands between two of them is a document then.
+    those that fit come to less than half of it, since one document or a few hold nearly all, each is cut into
+    blocks at line ends (about ten to what is held out), and blocks are held out, if they come nearer; what stands
+    between two of them is a document then.
 
     Args:
         documents: texts.
@@ -30,18 +34,32 @@ def split_documents(
 
     Raises:
         ConfigError: a share that is none.
-        TextError: too little text to cut.
+        TextError: too little text to cut, or nearly all of it says the same again.
     """
     if not 0 < share < 1:
         raise ConfigError(f"held_out={share} is not a share of the texts; use 0 < held_out < 1")
     room = share * sum(map(len, documents))
-    held = _chosen(documents, room, seed)
-    if held:
-        kept = [one for one in documents if one not in held]
-        return kept, [one for one in documents if one in held]
+    whole = _sides(documents, _chosen(documents, room, seed))
+    if _size(whole[1]) >= _FAR * room and whole[1]:
+        return whole
     size = max(int(room / _BLOCKS), 1)
     blocks = [_blocks(document, size) for document in documents]
-    held = _chosen([block for blocks_of in blocks for block in blocks_of], room, seed)
+    several = [block for blocks_of in blocks for block in blocks_of]
+    cut = _joined(blocks, _chosen(several, room, seed))
+    kept, out = max(whole, cut, key=lambda sides: _size(sides[1]) if sides[0] else 0)
+    if not out or not kept:
+        raise _too_few(several, room, size, share)
+    return kept, out
+
+
+def _sides(documents: Sequence[str], held: set[str]) -> tuple[list[str], list[str]]:
+    """Documents to train on, and those held out."""
+    kept = [one for one in documents if one not in held]
+    return kept, [one for one in documents if one in held]
+
+
+def _joined(blocks: Sequence[Sequence[str]], held: set[str]) -> tuple[list[str], list[str]]:
+    """What stands between blocks that are held out, and those, of each document's blocks."""
     kept, out = [], []
     for blocks_of in blocks:
         joined = ""
@@ -53,13 +71,27 @@ def split_documents(
             else:
                 joined += block
         kept.append(joined)
-    kept = [one for one in kept if one.strip()]
-    if not out or not kept:
-        raise TextError(
-            f"the texts are {sum(map(len, documents)):,} characters, too few to hold out {share:.0%} of them; "
-            "give more text, or text to hold out"
+    return [one for one in kept if one.strip()], out
+
+
+def _size(texts: Sequence[str]) -> int:
+    """Their characters."""
+    return sum(map(len, texts))
+
+
+def _too_few(blocks: Sequence[str], room: float, size: int, share: float) -> TextError:
+    """Why no block can be held out: each is longer than the share, or equal ones, which stay together, are."""
+    different = len(set(blocks))
+    if size <= room and different < len(blocks):
+        return TextError(
+            f"the texts say the same again and again: of {len(blocks):,} blocks of about {size:,} characters "
+            f"{different:,} are different, and equal ones stay together, so {share:.0%} cannot be held out; "
+            "give text to hold out"
         )
-    return kept, out
+    return TextError(
+        f"the texts are {_size(blocks):,} characters, too few to hold out {share:.0%} of them; "
+        "give more text, or text to hold out"
+    )
 
 
 def split_pairs(
