@@ -6,7 +6,8 @@ RUN/
 |- checkpoints/     the newest ones, to go on from
 |- tokenizer.json   where texts are read
 |- config.json, model.safetensors     the model, when it is done or was stopped
-'- curves.png       drawn by `headwise train`
+|- curves.png       drawn by `headwise train`
+'- .headwise.lock   held by the process that trains here
 """
 
 from __future__ import annotations
