@@ -18,7 +18,7 @@ from headwise.names import ModelError, OutputError
 from headwise.nn import save_checkpoint
 from headwise.nn.parallel import full_state
 from headwise.train.checkpoints import Checkpoint, checkpoints, newest, write_checkpoint
-from headwise.train.data import Feed
+from headwise.train.data import Feed, PairsFeed
 from headwise.train.log import Line, Log
 from headwise.train.processes import Processes
 from headwise.train.randomness import put_random, random_state
@@ -118,7 +118,7 @@ class Course:
             model.load_state_dict({name: x.cpu() for name, x in weights.items()})
         model.eval()
 
-        processes.together(lambda: _saved(model, self.folder, tokenizer))
+        processes.together(lambda: _saved(model, self.folder, tokenizer, self.feed))
 
     def _open(self) -> None:
         """Cut the log back to where the run is."""
@@ -212,8 +212,11 @@ def described(module: nn.Module) -> dict[str, Any]:
     return {"class": type(module).__name__, **fields}
 
 
-def _saved(model: nn.Module, folder: Path, tokenizer: tokenizers.Tokenizer | None) -> None:
-    save_checkpoint(model, folder, tokenizer=tokenizer)
+def _saved(
+    model: nn.Module, folder: Path, tokenizer: tokenizers.Tokenizer | None, feed: Feed
+) -> None:
+    start = feed.start if isinstance(feed, PairsFeed) else None
+    save_checkpoint(model, folder, tokenizer=tokenizer, start=start)
 
 
 def _parted(step: int, state: Mapping[str, Any], random: list[Any]) -> Checkpoint:
