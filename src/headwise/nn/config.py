@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from math import inf
 from typing import TYPE_CHECKING, Literal, get_args
 
 from headwise.names import ConfigError
@@ -134,11 +135,19 @@ class TransformerConfig:
         """Values of another type than a field's default: a file may hold anything."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(field.default, bool) and not isinstance(value, bool):
+            flag = isinstance(field.default, bool) or (
+                field.name == "scale_embeddings" and value is not None
+            )
+            if flag and not isinstance(value, bool):
                 raise ConfigError(f"{field.name}={value!r} is not true or false; write one of them")
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            if isinstance(field.default, float) and not number:
+            wanted = isinstance(field.default, float) or (
+                field.name == "attention_scale" and value is not None
+            )
+            if wanted and not number:
                 raise ConfigError(f"{field.name}={value!r} is not a number; give one")
+            if wanted:  # transformers refuses some whole numbers
+                object.__setattr__(self, field.name, float(value))
 
     def _fill_in(self) -> None:
         if self.head_dim is None and self.d_model % self.num_heads:
@@ -183,6 +192,10 @@ class TransformerConfig:
             raise ConfigError(
                 f"rope_scaling came with positions={self.positions!r}; use positions='rope', or leave it out"
             )
+        if self.rope_scaling and self.rope_scaling.kind == "yarn" and self.rope_theta <= 1:
+            raise ConfigError(
+                f"rope_theta={self.rope_theta} must be greater than 1 for rope_scaling of kind 'yarn'"
+            )
 
     def _check_choices(self) -> None:
         for name, known in _CHOICES.items():
@@ -207,8 +220,8 @@ class TransformerConfig:
                 raise ConfigError(f"{name}={value} is not a rate; use 0 <= {name} < 1")
         for name in ("norm_eps", "rope_theta", "attention_scale"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ConfigError(f"{name}={value} must be greater than 0")
+            if value is not None and not 0 < value < inf:
+                raise ConfigError(f"{name}={value} must be greater than 0, and finite")
         self._check_relative()
 
     def _check_relative(self) -> None:

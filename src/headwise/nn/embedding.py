@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,7 @@ class Embedding(nn.Module):
     """
 
     tokens: nn.Embedding
+    shared: Embedding | None = None
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -75,13 +77,19 @@ class Embedding(nn.Module):
         return out
 
     def share(self, other: Embedding) -> None:
-        """Read tokens by the table of another embedding from now on.
+        """Read tokens by the table that another embedding has, from now on.
 
         The table stays the other's alone: it is saved once, and moved, copied and loaded there
         together with the model that holds both.
         """
         del self.tokens
-        object.__setattr__(self, "tokens", other.tokens)  # not registered here
+        object.__setattr__(self, "shared", other)  # not registered here
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not held here: the table of the other embedding, as it is now."""
+        if name == "tokens" and self.shared is not None and name not in self._modules:
+            return self.shared.tokens
+        return super().__getattr__(name)
 
     def unembed(
         self, hidden: Float[Tensor, "batch position d_model"]

@@ -86,6 +86,10 @@ class Decoder(Stack):
                 f"features={config.features} is for an encoder, and a decoder reads token ids; "
                 "use EncoderDecoder, or features=0"
             )
+        if config.masked_head:
+            raise ConfigError(
+                "masked_head=True is for an Encoder, and a decoder guesses no hidden words; leave it out"
+            )
         super().__init__(config, causal=True, cross=cross)
         self.unembed: nn.Linear | None = None
         self.output_bias: nn.Parameter | None = None

@@ -30,6 +30,7 @@ OWN_TYPE = "headwise"
 
 _BESIDE = {
     *(f"{name}_token_id" for name in ("bos", "eos", "pad", "unk", "cls", "sep", "mask")),
+    "decoder_start_token_id",
     *("architectures", "dtype", "tokenizer_class", "transformers_version"),
 }
 """Fields of a config.json that no module is made of."""

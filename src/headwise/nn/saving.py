@@ -15,9 +15,11 @@ from headwise.files import check_folder, replacing
 from headwise.names import ConfigError, ModelError, OutputError
 from headwise.nn.bare import empty
 from headwise.nn.families import FAMILIES
-from headwise.nn.fields import config_from, known_family, said_by
+from headwise.nn.fields import config_from, family_of, known_family, said_by
+from headwise.nn.models import EncoderDecoder
 from headwise.nn.own import OWN, config_of, empty_own
 from headwise.nn.stored import stored
+from headwise.nn.tables import source_of
 from headwise.nn.writing import special_ids, write_json, write_tokenizer, write_weights
 
 __all__ = ["checkpoint_config", "save_checkpoint", "why_unfit"]
@@ -26,7 +28,9 @@ _OTHERS = ("model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.b
 """Weights that would be read instead of ours, or beside them."""
 
 
-def save_checkpoint(model: nn.Module, folder: Path | str, *, tokenizer: Any = None) -> str:
+def save_checkpoint(
+    model: nn.Module, folder: Path | str, *, tokenizer: Any = None, start: int | None = None
+) -> str:
     """Write config.json, model.safetensors and tokenizer.json into a folder.
 
     Each file is replaced whole or left as it was, config.json last. Other files stay.
@@ -35,12 +39,15 @@ def save_checkpoint(model: nn.Module, folder: Path | str, *, tokenizer: Any = No
         model: an Encoder, a Decoder or an EncoderDecoder that was not cut (headwise.save takes those).
         folder: where they go; made where it is not there.
         tokenizer: of the tokenizers library or of transformers; its special tokens go into config.json.
+        start: id that an EncoderDecoder's decoder starts from (decoder_start_token_id); None = the
+            tokenizer's end token, as `headwise.train` has it.
 
     Returns:
         The model_type written: that of the first family of transformers that has such a model,
         "headwise" where none has (`why_unfit` says why).
 
     Raises:
+        ConfigError: a start that is no token of an EncoderDecoder.
         ModelError: a module of another class, one that is not what its configuration says, or one that is
             split over processes.
         OutputError: a folder that cannot be written.
@@ -51,7 +58,8 @@ def save_checkpoint(model: nn.Module, folder: Path | str, *, tokenizer: Any = No
     _check_uncut(model, config, state)
     weights = stored(model, config, state) if known_family(config) else state
     dtype = next(x.dtype for x in state.values() if x.is_floating_point())
-    said = {**config, **special_ids(tokenizer), "dtype": str(dtype).removeprefix("torch.")}
+    special = {**special_ids(tokenizer), **_start_of(model, tokenizer, start)}
+    said = {**config, **special, "dtype": str(dtype).removeprefix("torch.")}
     _check_place(folder)
     try:
         folder.mkdir(exist_ok=True)
@@ -101,10 +109,29 @@ def _tried(model: nn.Module) -> tuple[dict[str, Any] | None, dict[str, str]]:
         try:
             if getattr(model, "cross", False):
                 raise ConfigError("its decoder attends to a memory by itself")
-            return said_by(family, type(model), own.config), {}
+            said = said_by(family, type(model), own.config)
+            for weight in own.state_dict():
+                source_of(family_of(said), weight)
+            return said, {}
         except ConfigError as error:
             reasons[name] = str(error)
     return None, reasons
+
+
+def _start_of(model: nn.Module, tokenizer: Any, start: int | None) -> dict[str, int]:
+    """What config.json says of the token that a decoder beside an encoder starts from."""
+    if not isinstance(model, EncoderDecoder):
+        if start is None:
+            return {}
+        raise ConfigError(f"start={start!r} came with a {type(model).__name__}; leave it out")
+    start = special_ids(tokenizer).get("eos_token_id") if start is None else start
+    if start is None:
+        return {}
+    if not 0 <= start < model.config.vocab_size:
+        raise ConfigError(
+            f"start={start} is no token of vocab_size={model.config.vocab_size}; give the id of one"
+        )
+    return {"decoder_start_token_id": start}
 
 
 def _check_whole(model: nn.Module) -> None:

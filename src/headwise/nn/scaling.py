@@ -30,7 +30,7 @@ class RopeScaling:
             is slow, above which it is fast ("llama3").
         beta_fast, beta_slow: turns within the original length above which a frequency is fast,
             below which it is slow ("yarn").
-        attention_factor: times cos and sin ("yarn"); None = 0.1 ln(factor) + 1.
+        attention_factor: times cos and sin ("yarn"); None = 0.1 ln(factor) + 1, and 1 for factors below 1.
         truncate: round the bounds between fast and slow outwards to whole channels ("yarn").
 
     Raises:
@@ -54,9 +54,13 @@ class RopeScaling:
                 f"rope_scaling.kind={self.kind!r} is not known; use one of {known}, or no rope_scaling"
             )
         for name in ("factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise ConfigError(f"rope_scaling.{name}={value!r} is no number above 0; give one")
+            self._check_number(name)
+        if self.attention_factor is not None:
+            self._check_number("attention_factor")
+        if not isinstance(self.truncate, bool):
+            raise ConfigError(
+                f"rope_scaling.truncate={self.truncate!r} is not true or false; write one of them"
+            )
         if self.kind != "linear" and not _is_count(self.original_length):
             raise ConfigError(
                 f"rope_scaling.original_length={self.original_length} must be the number of tokens that the "
@@ -67,6 +71,14 @@ class RopeScaling:
                 f"rope_scaling.low_freq_factor={self.low_freq_factor} must be above 0 and below "
                 f"high_freq_factor={self.high_freq_factor}"
             )
+
+    def _check_number(self, name: str) -> None:
+        """A float from now on: transformers refuses some whole numbers."""
+        value = getattr(self, name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value < math.inf:
+            raise ConfigError(f"rope_scaling.{name}={value!r} is no number above 0; give one")
+        object.__setattr__(self, name, float(value))
 
 
 def _is_count(value: object) -> bool:
@@ -98,7 +110,7 @@ def attention_factor(scaling: RopeScaling | None) -> float:
         return 1.0
     if scaling.attention_factor is not None:
         return scaling.attention_factor
-    return 0.1 * math.log(scaling.factor) + 1.0
+    return 0.1 * math.log(max(scaling.factor, 1.0)) + 1.0
 
 
 def _llama3(fast: Tensor, scaling: RopeScaling) -> Tensor:

@@ -107,6 +107,7 @@ def _weights(folder: Path, family: Family, model: nn.Module) -> Iterator[tuple[s
         theirs = _open_weights(folder, partial(clean, family=family), files)
         left = set(theirs)
         sources = {name for ours in model.state_dict() for name in source_of(family, ours)[1]}
+        twins = _twins_in(family, model)
         dtype = torch.get_default_dtype()
         for ours, parameter in model.state_dict().items():
             weight, names = source_of(family, ours)
@@ -115,7 +116,8 @@ def _weights(folder: Path, family: Family, model: nn.Module) -> Iterator[tuple[s
                 continue
             tensor = _gather(ours, weight, names, theirs)
             dtype = tensor.dtype
-            _check_twins(family, ours, tensor, {name: theirs[name] for name in left - sources})
+            copies = [name for name in twins.get(ours, ()) if name in left - sources]
+            _check_twins(family, ours, tensor, {name: theirs[name] for name in copies})
             if tensor.shape != parameter.shape:
                 raise ConfigError(
                     f"{' + '.join(names)} gives {list(tensor.shape)}, config.json asks for "
@@ -187,12 +189,23 @@ def _gather(ours: str, weight: Weight, names: list[str], theirs: Mapping[str, St
 
 def _check_twins(family: Family, ours: str, tensor: Tensor, theirs: Mapping[str, Stored]) -> None:
     """Refuse what should be the same as a weight of ours and is not: the tie was undone."""
-    for name in family.twins.get(ours, ()):
-        if name in theirs and not torch.equal(theirs[name](), tensor):
+    for name, read in theirs.items():
+        if not torch.equal(read().to(tensor.dtype), tensor):
             raise ConfigError(
                 f"{name} is not the same as {family.weights[ours].names[0]}, and our blocks hold "
                 "one for both; load it with transformers instead"
             )
+
+
+def _twins_in(family: Family, model: nn.Module) -> Mapping[str, list[str]]:
+    """The twins of each weight, without those that are copies only in a model with another weight."""
+    held = model.state_dict().keys()
+    others = {name for ours, names in family.copies.items() if ours not in held for name in names}
+    return {
+        ours: [name for name in names if name not in others]
+        for ours, names in family.twins.items()
+        if ours in held
+    }
 
 
 def copies_in(family: Family, model: nn.Module) -> tuple[str, ...]:
@@ -200,8 +213,8 @@ def copies_in(family: Family, model: nn.Module) -> tuple[str, ...]:
     config: Any = model.config
     tied = config.tie_embeddings and "unembed.weight" in family.weights
     held = model.state_dict().keys()
-    said = [*family.copies.items(), *family.twins.items()]
-    copies = [name for ours, names in said if ours in held for name in names]
+    copies = [name for ours, names in family.copies.items() if ours in held for name in names]
+    copies += [name for names in _twins_in(family, model).values() for name in names]
     copies += [family.output] if config.tie_embeddings and family.output else []
     return (*copies, *(family.weights["unembed.weight"].names if tied else ()))
 

@@ -19,7 +19,7 @@ from headwise.names import ModelError, OutputError
 from headwise.nn import save_checkpoint
 from headwise.nn.parallel import full_state, plain_class
 from headwise.train.checkpoints import Checkpoint, checkpoints, newest, write_checkpoint
-from headwise.train.data import Feed
+from headwise.train.data import Feed, PairsFeed
 from headwise.train.log import Line, Log
 from headwise.train.processes import Processes
 from headwise.train.randomness import put_random, random_state
@@ -127,9 +127,11 @@ class Course:
             model.load_state_dict({name: x.cpu() for name, x in weights.items()})
         model.eval()
 
+        start = self.feed.start if isinstance(self.feed, PairsFeed) else None
+
         def write() -> None:
             try:
-                save_checkpoint(model, self.folder, tokenizer=tokenizer)
+                save_checkpoint(model, self.folder, tokenizer=tokenizer, start=start)
             except OutputError as error:
                 raise OutputError(f"{error}; {self._stands()}") from error
 

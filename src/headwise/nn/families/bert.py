@@ -126,5 +126,9 @@ BERT = Family(
     bare=_BARE,
     written={"pad_token_id": None},
     copies={"head.bias": (_HEAD + "decoder.weight", _HEAD + "decoder.bias")},
+    twins={
+        "embedding.tokens.weight": (_HEAD + "decoder.weight",),
+        "head.bias": (_HEAD + "decoder.bias",),
+    },
     old_endings={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from headwise.nn.families.table import Family, Field, as_is, transpose
+from headwise.nn.families.table import Derived, Family, Field, as_is, transpose
 from headwise.nn.models import Decoder
 
 __all__ = ["GPT2"]
+
+_DROPOUT = Derived(
+    ("resid_pdrop",),
+    lambda given: 0.1 if given.get("resid_pdrop") is None else given["resid_pdrop"],
+    lambda config: {"resid_pdrop": config.dropout, "embd_pdrop": config.dropout},
+)
 
 GPT2 = Family(
     model_type="gpt2",
     model=Decoder,
     fields={
         "vocab_size": Field(("vocab_size",)),
-        "d_model": Field(("n_embd",)),
-        "num_layers": Field(("n_layer",)),
-        "num_heads": Field(("n_head",)),
+        "d_model": Field(("n_embd", "hidden_size")),
+        "num_layers": Field(("n_layer", "num_hidden_layers")),
+        "num_heads": Field(("n_head", "num_attention_heads")),
         "d_ff": Field(("n_inner",), None),
         "activation": Field(
             ("activation_function",),
@@ -29,8 +35,8 @@ GPT2 = Family(
             },
         ),
         "norm_eps": Field(("layer_norm_epsilon",), 1e-5),
-        "max_length": Field(("n_positions",), 1024),
-        "dropout": Field(("resid_pdrop",), 0.1),
+        "max_length": Field(("n_positions", "max_position_embeddings"), 1024),
+        "dropout": _DROPOUT,
         "attention_dropout": Field(("attn_pdrop",), 0.1),
         "tie_embeddings": Field(("tie_word_embeddings",), True),
     },
@@ -91,4 +97,5 @@ GPT2 = Family(
         "eos_token_id": None,
         "pad_token_id": None,
     },
+    twins={"embedding.tokens.weight": ("lm_head.weight",)},
 )

@@ -21,6 +21,7 @@ __all__ = [
     "TEXT",
     "TWINS",
     "blocks",
+    "heads",
     "norm",
     "same",
 ]
@@ -35,13 +36,22 @@ ACTIVATIONS = {
 }
 
 
-def same(ours: str, *names: str) -> Derived:
-    """A field of ours that both stacks have, which theirs may have each for itself."""
+def same(ours: str, *names: str, beside: tuple[str, ...] = ()) -> Derived:
+    """A field of ours that both stacks have, which theirs may have each for itself.
+
+    Args:
+        ours: the field.
+        names: theirs, each of which a checkpoint must state.
+        beside: further names of it, which it may state.
+    """
+
+    every = (*names, *beside)
 
     def read(given: Mapping[str, Any]) -> Any:
-        found = {name: given[name] for name in names if given.get(name) is not None}
-        if not found:
-            raise ConfigError(f"config.json lacks {names[0]}")
+        found = {name: given[name] for name in every if given.get(name) is not None}
+        for name in names:
+            if name not in found:
+                raise ConfigError(f"config.json lacks {name}")
         if len(set(found.values())) > 1:
             said = " and ".join(f"{name}={value!r}" for name, value in found.items())
             raise ConfigError(
@@ -53,7 +63,12 @@ def same(ours: str, *names: str) -> Derived:
     def write(config: TransformerConfig) -> dict[str, Any]:
         return {name: getattr(config, ours) for name in names}
 
-    return Derived(names, read, write)
+    return Derived(every, read, write)
+
+
+def heads(*beside: str) -> Derived:
+    """The heads, and names by which their classes call those of the encoder."""
+    return same("num_heads", "encoder_attention_heads", "decoder_attention_heads", beside=beside)
 
 
 FIELDS: Mapping[str, Field | Derived] = {
@@ -61,7 +76,7 @@ FIELDS: Mapping[str, Field | Derived] = {
     "d_model": Field(("d_model", "hidden_size")),
     "num_layers": Field(("encoder_layers", "num_hidden_layers")),
     "num_decoder_layers": Field(("decoder_layers",)),
-    "num_heads": same("num_heads", "encoder_attention_heads", "decoder_attention_heads"),
+    "num_heads": heads("num_attention_heads"),
     "d_ff": same("d_ff", "encoder_ffn_dim", "decoder_ffn_dim"),
     "activation": Field(("activation_function",), "gelu", ACTIVATIONS),
     "dropout": Field(("dropout",), 0.1),
@@ -94,7 +109,6 @@ HARMLESS_TOO = frozenset(
         "extra_pos_embeddings",
         "force_bos_token_to_be_generated",
         "init_std",
-        "num_attention_heads",
         "output_past",
         "save_step",
     }

@@ -10,7 +10,17 @@ from headwise.nn.config import TransformerConfig
 from headwise.nn.families.table import Derived, Field, Weight, as_is, join, join_heads
 from headwise.nn.scaling import RopeScaling
 
-__all__ = ["ALLOWED", "FIELDS", "FIXED", "KEPT", "QK_NORM", "UNUSED", "WEIGHTS", "WINDOW_BY_LAYER"]
+__all__ = [
+    "ALLOWED",
+    "FIELDS",
+    "FIXED",
+    "KEPT",
+    "QK_NORM",
+    "TWINS",
+    "UNUSED",
+    "WEIGHTS",
+    "WINDOW_BY_LAYER",
+]
 
 _ROPE = ("rope_parameters", "rope_scaling")
 """Their tables of how rope is scaled, of transformers 5 and of 4."""
@@ -103,6 +113,10 @@ def _one_window(given: Mapping[str, Any]) -> int | None:
     layers = range(given.get("num_hidden_layers") or 0)
     first = layers.stop if window is None else given.get("max_window_layers", 28)
     kinds = given.get("layer_types") or [_LAYERS[i >= first] for i in layers]
+    if len(kinds) != layers.stop:
+        raise ConfigError(
+            f"layer_types names {len(kinds)} layers, and num_hidden_layers={layers.stop}; give as many"
+        )
     if len(set(kinds)) > 1 or not set(kinds) <= set(_LAYERS):
         raise ConfigError(
             f"sliding_window={window} of some layers alone is not supported (max_window_layers or layer_types); "
@@ -180,5 +194,8 @@ QK_NORM: dict[str, Weight] = {
     "blocks.{i}.attention.q_norm.weight": as_is(_ATTENTION + "q_norm.weight"),
     "blocks.{i}.attention.k_norm.weight": as_is(_ATTENTION + "k_norm.weight"),
 }
+
+TWINS = {"embedding.tokens.weight": ("lm_head.weight",)}
+"""Of a checkpoint whose config.json says that they are tied."""
 
 UNUSED = ("layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq")

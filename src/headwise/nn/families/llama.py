@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwise.nn.config import TransformerConfig
-from headwise.nn.families.like_llama import ALLOWED, FIELDS, FIXED, KEPT, UNUSED, WEIGHTS
+from headwise.nn.families.like_llama import ALLOWED, FIELDS, FIXED, KEPT, TWINS, UNUSED, WEIGHTS
 from headwise.nn.families.table import Family, Field
 from headwise.nn.models import Decoder
 
@@ -34,5 +34,6 @@ LLAMA = Family(
     prefix="model.",
     bare="LlamaModel",
     written={"architectures": ["LlamaForCausalLM"], **KEPT},
+    twins=TWINS,
     refuses=_refuses,
 )

@@ -23,7 +23,7 @@ MARIAN = Family(
     model=EncoderDecoder,
     fields={
         **TEXT,
-        "vocab_size": same("vocab_size", "vocab_size", "decoder_vocab_size"),
+        "vocab_size": same("vocab_size", "vocab_size", beside=("decoder_vocab_size",)),
         "share_embeddings": Field(("share_encoder_decoder_embeddings",), True),
     },
     fixed={

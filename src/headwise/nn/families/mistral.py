@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwise.nn.families.like_llama import ALLOWED, FIELDS, FIXED, KEPT, UNUSED, WEIGHTS
+from headwise.nn.families.like_llama import ALLOWED, FIELDS, FIXED, KEPT, TWINS, UNUSED, WEIGHTS
 from headwise.nn.families.table import Family, Field
 from headwise.nn.models import Decoder
 
@@ -30,4 +30,5 @@ MISTRAL = Family(
     prefix="model.",
     bare="MistralModel",
     written={"architectures": ["MistralForCausalLM"], **KEPT},
+    twins=TWINS,
 )

@@ -7,6 +7,7 @@ from headwise.nn.families.like_llama import (
     FIELDS,
     FIXED,
     KEPT,
+    TWINS,
     UNUSED,
     WEIGHTS,
     WINDOW_BY_LAYER,
@@ -38,4 +39,5 @@ QWEN2 = Family(
     prefix="model.",
     bare="Qwen2Model",
     written={"architectures": ["Qwen2ForCausalLM"], **KEPT},
+    twins=TWINS,
 )

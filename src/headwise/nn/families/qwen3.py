@@ -8,6 +8,7 @@ from headwise.nn.families.like_llama import (
     FIXED,
     KEPT,
     QK_NORM,
+    TWINS,
     UNUSED,
     WEIGHTS,
     WINDOW_BY_LAYER,
@@ -37,4 +38,5 @@ QWEN3 = Family(
     prefix="model.",
     bare="Qwen3Model",
     written={"architectures": ["Qwen3ForCausalLM"], **KEPT},
+    twins=TWINS,
 )

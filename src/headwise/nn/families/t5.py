@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from headwise.names import ConfigError
+from headwise.nn.config import TransformerConfig
 from headwise.nn.families.table import Derived, Family, Field, Weight, as_is, join, join_heads
 from headwise.nn.models import EncoderDecoder
 
@@ -42,6 +47,42 @@ _GATED = {
     for stack, last in (("encoder", 1), ("decoder", 2))
 }
 
+_ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "silu": "silu",
+    "gated-gelu": "geglu_tanh",  # which its config turns into gelu_new
+    "gated-silu": "swiglu",
+}
+
+
+def _activation(given: Mapping[str, Any]) -> str:
+    """What feed_forward_proj says; the two fields that its config makes of it must say the same."""
+    word = given.get("feed_forward_proj") or "relu"
+    if word not in _ACTIVATIONS:
+        raise ConfigError(
+            f"feed_forward_proj={word!r} is not supported for model_type='t5'; "
+            f"known are {', '.join(_ACTIVATIONS)}"
+        )
+    gated, inner = word.startswith("gated-"), word.removeprefix("gated-")
+    inner = "gelu_new" if word == "gated-gelu" else inner
+    for name, value in (("dense_act_fn", inner), ("is_gated_act", gated)):
+        if given.get(name, value) != value:
+            raise ConfigError(
+                f"config.json contradicts itself: feed_forward_proj={word!r} makes {name}={value!r}, "
+                f"and it says {given[name]!r}; leave the right one"
+            )
+    return _ACTIVATIONS[word]
+
+
+def _say_activation(config: TransformerConfig) -> dict[str, str]:
+    words = [word for word, ours in _ACTIVATIONS.items() if ours == config.activation]
+    if not words:
+        raise ConfigError(f"activation={config.activation!r}, for which it has no word")
+    return {"feed_forward_proj": words[0]}
+
+
 _SCALES = Derived(
     ("scale_decoder_outputs", "tie_word_embeddings"),
     # before transformers 5 the one field said both: version 1.1 ties nothing and scales nothing
@@ -60,17 +101,8 @@ T5 = Family(
         "num_heads": Field(("num_heads", "num_attention_heads")),
         "head_dim": Field(("d_kv", "head_dim"), 64),
         "d_ff": Field(("d_ff",)),
-        "activation": Field(
-            ("feed_forward_proj",),
-            "relu",
-            {
-                "relu": "relu",
-                "gelu": "gelu",
-                "gelu_new": "gelu_tanh",
-                "silu": "silu",
-                "gated-gelu": "geglu_tanh",  # which its config turns into gelu_new
-                "gated-silu": "swiglu",
-            },
+        "activation": Derived(
+            ("feed_forward_proj", "dense_act_fn", "is_gated_act"), _activation, _say_activation
         ),
         "relative_buckets": Field(("relative_attention_num_buckets",), 32),
         "relative_max_distance": Field(("relative_attention_max_distance",), 128),
@@ -93,7 +125,7 @@ T5 = Family(
         "share_embeddings": True,
     },
     allowed={"is_encoder_decoder": (True,), "is_decoder": (False,)},
-    harmless=frozenset({"dense_act_fn", "initializer_factor", "is_gated_act", "output_past"}),
+    harmless=frozenset({"initializer_factor", "output_past"}),
     weights={
         "decoder.embedding.tokens.weight": as_is("shared.weight"),
         **_stack("encoder"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwise.nn.families.like_bart import ALLOWED, FIELDS, HARMLESS_TOO, KEPT, blocks, norm
+from headwise.nn.families.like_bart import ALLOWED, FIELDS, HARMLESS_TOO, KEPT, blocks, heads, norm
 from headwise.nn.families.table import Family, Field, as_is
 from headwise.nn.models import EncoderDecoder
 
@@ -13,6 +13,7 @@ WHISPER = Family(
     model=EncoderDecoder,
     fields={
         **FIELDS,
+        "num_heads": heads("num_attention_heads", "num_key_value_heads"),
         "dropout": Field(("dropout",), 0.0),
         "features": Field(("num_mel_bins",), 80),
         "encoder_max_length": Field(("max_source_positions",), 1500),
@@ -38,7 +39,6 @@ WHISPER = Family(
         "mask_time_min_masks",
         "mask_time_prob",
         "median_filter_width",
-        "num_key_value_heads",
         "scale_embedding",
         "use_weighted_layer_sum",
     },

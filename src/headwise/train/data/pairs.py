@@ -49,6 +49,11 @@ class PairsFeed:
     left_out: int
 
     @property
+    def start(self) -> int:
+        """The id that every target begins with."""
+        return int(self.targets[0][0])
+
+    @property
     def count(self) -> int:
         """Of pairs that a pass has."""
         return len(self.sources)
