@@ -40,6 +40,7 @@ def test_one_file_by_itself_is_read(tmp_path):
     ("objective", "texts", "said"),
     [
         ("causal", [Path("a.txt"), "a string"], "1 of the 2 texts given are files and the others"),
+        ("causal", ["a", "b \ud800"], r"text 2 holds .ud800, half of a character"),
         ("causal", [("a", "b")], r"is not a text or a Path"),
         ("pairs", ["ab"], "'ab' is not a pair of a source and a target"),
     ],

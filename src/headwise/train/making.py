@@ -64,7 +64,12 @@ def _built(said: Mapping[str, Any]) -> nn.Module:
     """A fresh model, refused in one line where there is no room for it."""
     try:
         return build(said)
-    except (RuntimeError, MemoryError, OverflowError) as error:
+    except (
+        RuntimeError,
+        MemoryError,
+        OverflowError,
+        TypeError,
+    ) as error:  # a TypeError: of too large sizes
         why = str(error).strip().partition("\n")[0]
         raise ConfigError(
             f"the model that [model] asks for cannot be made: {why}; ask for a smaller one"

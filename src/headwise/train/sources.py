@@ -11,7 +11,7 @@ from typing import Any
 import tokenizers
 
 from headwise.names import ConfigError, TextError
-from headwise.see.texts.reading import kind
+from headwise.see.texts.reading import kind, whole
 from headwise.train.data import (
     Feed,
     PairsFeed,
@@ -58,11 +58,11 @@ class Sources:
         held = self.held_out or []
         if self.share:
             what = "pairs" if isinstance(self.train[0], tuple) else "characters"
-            few, whole = _amount(held), _amount([*self.train, *held])
-            if few >= self.share * whole / 2:
+            few, all_ = _amount(held), _amount([*self.train, *held])
+            if few >= self.share * all_ / 2:
                 return []
             return [
-                f"{few:,} of {whole:,} {what} are held out, far fewer than {self.share:.1%}, for equal texts "
+                f"{few:,} of {all_:,} {what} are held out, far fewer than {self.share:.1%}, for equal texts "
                 "stay together and none is larger than the share"
             ]
         both = len(set(self.train).intersection(held))
@@ -212,6 +212,9 @@ def _check_files(files: Sequence[Path]) -> None:
 def _read(given: Sequence[Any], pairs: bool, by: str, field: str | None) -> list[Any]:
     files = [one for one in given if isinstance(one, Path)]
     if not files:
+        for number, one in enumerate(given, 1):
+            for text in one if pairs else [one]:
+                whole(f"text {number}", text)
         return list(map(tuple, given)) if pairs else list(given)
     _check_files(files)
     if not pairs:
