@@ -70,6 +70,13 @@ NEW: dict[str, Callable[[], Any]] = {
     "llama yarn further": _llama(
         rope_parameters={**_YARN, "beta_fast": 8.0, "beta_slow": 2.0, "attention_factor": 1.3}
     ),
+    "llama yarn of less": _llama(rope_parameters={**_YARN, "factor": 0.5}),
+    "llama yarn of one bound": _llama(
+        rope_parameters={**_YARN, "beta_fast": 1.0, "truncate": False}
+    ),
+    "llama yarn to the end": _llama(
+        rope_parameters={**_YARN, "beta_slow": 0.001, "rope_theta": 1.5}
+    ),
     "llama yarn not truncated": _llama(head_dim=16, rope_parameters={**_YARN, "truncate": False}),
     "qwen2": _qwen2(),
     "qwen2 tied MHA": _qwen2(tie_word_embeddings=True, num_key_value_heads=6),

@@ -66,6 +66,7 @@ FAMILIES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "whisper": ("WhisperForConditionalGeneration", _SOUND),
     "t5": ("T5ForConditionalGeneration", {}),
     "t5 gated": ("T5ForConditionalGeneration", {"feed_forward_proj": "gated-gelu"}),
+    "t5 gated silu": ("T5ForConditionalGeneration", {"feed_forward_proj": "gated-silu"}),
     "t5 buckets": (
         "T5ForConditionalGeneration",
         {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128},

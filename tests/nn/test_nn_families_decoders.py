@@ -6,11 +6,20 @@ import dataclasses
 
 import pytest
 import torch
-from family_help import NEW, checkpoint, edit, outputs_of, positions_of
+from family_help import NEW, checkpoint, edit, outputs_of, positions_of, weights
+from safetensors.torch import save_file
 from torch.testing import assert_close
+from transformers import Qwen2Config
 
 from headwise.names import ConfigError
-from headwise.nn import Decoder, RopeScaling, config_from, load_checkpoint, rotary
+from headwise.nn import (
+    Decoder,
+    RopeScaling,
+    checkpoint_config,
+    config_from,
+    load_checkpoint,
+    rotary,
+)
 
 
 @torch.no_grad()
@@ -57,6 +66,45 @@ def test_a_window_hides_what_is_before_it(tmp_path, name):
     window = ours.config.window
     assert_close(ours(ids)[:, :window], free(ids)[:, :window])
     assert (ours(ids)[:, window:] - free(ids)[:, window:]).abs().max() > 1e-3
+
+
+def test_fields_that_are_not_there_are_those_of_transformers():
+    given = {"model_type": "qwen2", "vocab_size": 31, "hidden_size": 24, "num_hidden_layers": 2}
+    given |= {
+        "num_key_value_heads": 2,
+        "num_attention_heads": 6,
+        "intermediate_size": 40,
+        "max_position_embeddings": 64,
+    }
+    _, config = config_from(given | {"use_sliding_window": True, "max_window_layers": 0})
+    assert config.window == Qwen2Config(use_sliding_window=True).sliding_window
+    _, config = config_from(given | {"rope_scaling": {"type": "yarn", "factor": 4.0}})
+    assert config.rope_scaling.original_length == 64
+    untruncated = {"type": "yarn", "factor": 4.0, "truncate": None}
+    assert not config_from(given | {"rope_scaling": untruncated})[1].rope_scaling.truncate
+
+
+@pytest.mark.parametrize("name", ["llama tied biases", "gpt2", "bert head"])
+def test_an_output_matrix_that_is_not_the_tied_one_is_refused(tmp_path, name):
+    """transformers reads both and ties nothing; equal copies are one."""
+    theirs, folder = checkpoint(name, tmp_path)
+    output = "cls.predictions.decoder.weight" if name == "bert head" else "lm_head.weight"
+    table = theirs.get_input_embeddings().weight.detach()
+    for copy in (table.clone(), table + 1):
+        held = weights(folder) | {output: copy}
+        save_file(held, folder / "model.safetensors", {"format": "pt"})
+        if torch.equal(copy, table):
+            assert_close(load_checkpoint(folder).embedding.tokens.weight, table)
+    with pytest.raises(ConfigError, match=rf"{output} is not the same as .*_?e.*weight, and our"):
+        load_checkpoint(folder)
+    if name == "bert head":  # without the head there is no output
+        assert load_checkpoint(edit(folder, architectures=["BertModel"])).head is None
+
+
+def test_both_dropouts_of_gpt2_are_written(tiny):
+    sizes = {"positions": "learned", "num_kv_heads": None, "dropout": 0.2}
+    said = checkpoint_config(Decoder(tiny(**sizes)))
+    assert (said["model_type"], said["resid_pdrop"], said["embd_pdrop"]) == ("gpt2", 0.2, 0.2)
 
 
 def test_config_json_of_transformers_4(tmp_path):
@@ -109,6 +157,26 @@ def test_published_config_json_files():
             {"rope_parameters": {"rope_type": "linear", "rope_theta": 5.0}},
             "config.json lacks rope's factor",
         ),
+        (
+            "qwen3",
+            {"layer_types": ["full_attention"]},
+            "layer_types names 1 layers, and num_hidden",
+        ),
+        ("qwen2", {"use_sliding_window": True, "sliding_window": True}, "sliding_window=True are"),
+        (
+            "llama yarn",
+            {
+                "rope_parameters": {
+                    "rope_type": "yarn",
+                    "factor": 4.0,
+                    "mscale": 0.7,
+                    "mscale_all_dim": 0.5,
+                }
+            },
+            "rope's mscale is not supported",
+        ),
+        ("llama", {"rope_interleaved": True}, "rope_interleaved=True is not supported"),
+        ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5 is not supported"),
         ("qwen3", {"head_dim": 7}, "head_dim=7 is odd"),
     ],
 )

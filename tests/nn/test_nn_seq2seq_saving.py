@@ -12,11 +12,21 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from seq2seq_help import FAMILIES, made, saved, sources, targets, theirs_alone
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from torch.testing import assert_close
 
 import headwise as hw
 from headwise.names import ConfigError
-from headwise.nn import EncoderDecoder, TransformerConfig, build, load_checkpoint, save_checkpoint
+from headwise.nn import (
+    Encoder,
+    EncoderDecoder,
+    TransformerConfig,
+    build,
+    load_checkpoint,
+    save_checkpoint,
+    why_unfit,
+)
 from headwise.nn.stored import stored
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
@@ -96,6 +106,39 @@ def test_a_configuration_of_no_family_is_saved_in_our_own_form(tmp_path: Path) -
     same(load_checkpoint(tmp_path / "b").state_dict(), model.state_dict())
 
 
+def test_text_with_an_encoder_of_its_own_is_not_whisper(tmp_path: Path) -> None:
+    sizes = {"vocab_size": 31, "d_model": 24, "num_layers": 1, "num_heads": 2}
+    config = TransformerConfig(**sizes, positions="learned", max_length=32)
+    model = EncoderDecoder(config)
+    assert "has no place in the table of model_type='whisper'" in why_unfit(model)["whisper"]
+    assert save_checkpoint(model, tmp_path) == "headwise"
+    same(load_checkpoint(tmp_path).state_dict(), model.state_dict())
+
+
+def test_what_a_decoder_starts_from_is_said(tmp_path: Path) -> None:
+    tokenizer = Tokenizer(WordLevel({"</s>": 4, "the": 1}, unk_token="the"))
+    for name in ("t5", "marian"):
+        model = load_checkpoint(saved(made(name), tmp_path / name))
+        for given, start in (({}, 4), ({"start": 7}, 7)):
+            save_checkpoint(model, tmp_path / "ours", tokenizer=tokenizer, **given)
+            assert told(tmp_path / "ours")["decoder_start_token_id"] == start
+    with pytest.raises(ConfigError, match="start=31 is no token of vocab_size=31"):
+        save_checkpoint(model, tmp_path / "ours", start=31)
+    with pytest.raises(ConfigError, match="start=1 came with Encoder"):
+        save_checkpoint(Encoder(model.encoder.config), tmp_path / "ours", start=1)
+
+
+def test_a_shared_table_that_is_exchanged_is_read_by_both() -> None:
+    sizes = {"vocab_size": 31, "d_model": 24, "num_layers": 1, "num_heads": 2}
+    model = EncoderDecoder(TransformerConfig(**sizes, share_embeddings=True)).eval()
+    source = sources("bart")[0]
+    before, names = model.encode(source), model.state_dict().keys()
+    model.decoder.embedding.tokens = torch.nn.Embedding(31, 24)
+    assert model.encoder.embedding.tokens is model.decoder.embedding.tokens
+    assert (model.encode(source) - before).abs().max() > 0.1
+    assert model.state_dict().keys() == names
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("said", [{"tie_word_embeddings": False}, {"scale_decoder_outputs": False}])
 def test_t5_of_version_1_1_ties_what_its_weights_tie(tmp_path: Path, said: dict[str, Any]) -> None:
@@ -153,12 +196,20 @@ def test_an_output_bias_that_is_not_stored_is_0(tmp_path: Path) -> None:
     [
         ("bart", {"decoder_ffn_dim": 48}, "encoder_ffn_dim=40 and decoder_ffn_dim=48 are not"),
         ("bart", {"decoder_attention_heads": 3}, "our encoder and decoder have one num_heads"),
+        ("bart", {"encoder_attention_heads": None}, "config.json lacks encoder_attention_heads"),
+        ("bart", {"num_attention_heads": 3}, "and num_attention_heads=3 are not supported"),
+        ("whisper", {"num_key_value_heads": 3}, "and num_key_value_heads=3 are not supported"),
+        ("marian", {"num_attention_heads": 3}, "and num_attention_heads=3 are not supported"),
+        ("bart", {"add_final_layer_norm": True}, "add_final_layer_norm=True is not supported"),
         ("bart", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
         ("bart", {"normalize_before": True}, "normalize_before=True is not supported"),
         ("mbart", {"logit_scale": 2.0}, "config field logit_scale=2.0 is not known for"),
         ("marian", {"decoder_vocab_size": 30}, "our encoder and decoder have one vocab_size"),
         ("whisper", {"is_encoder_decoder": False}, "is_encoder_decoder=False is not supported"),
         ("t5", {"feed_forward_proj": "gated-relu"}, "feed_forward_proj='gated-relu' is not"),
+        ("t5", {"dense_act_fn": "gelu"}, "feed_forward_proj='relu' makes dense_act_fn='relu'"),
+        ("t5 gated", {"dense_act_fn": "gelu"}, "makes dense_act_fn='gelu_new', and it says 'gelu'"),
+        ("t5 gated", {"is_gated_act": False}, "makes is_gated_act=True, and it says False"),
         ("t5", {"relative_attention_max_distance": 4}, "relative_max_distance=4 must be greater"),
     ],
 )

@@ -245,6 +245,8 @@ def test_pairs_are_trained_from_a_file_and_from_memory(tmp_path):
     config = {**CONFIG, "train": {**CONFIG["train"], "objective": "pairs", "context": 32}}
     one = hw.fit(pairs, config, tmp_path / "one", quiet=True)
     assert isinstance(one.model, EncoderDecoder)
+    said = json.loads((tmp_path / "one" / "config.json").read_text())
+    assert said["decoder_start_token_id"] == said["eos_token_id"]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps({"en": a, "de": b}) + "\n" for a, b in pairs))
     two = hw.fit([path], config, tmp_path / "two", field="en,de", quiet=True)

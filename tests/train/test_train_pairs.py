@@ -10,11 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from train_help import END, LETTERS, ids_of, letters
 
+import headwise as hw
 from headwise.names import ConfigError, TextError
-from headwise.nn import EncoderDecoder, TransformerConfig
+from headwise.nn import EncoderDecoder, TransformerConfig, generate
 from headwise.train.data import IGNORED, Batch, Feed, PairsFeed, once, pairs_feed
+from headwise.train.fitting import fit
 from headwise.train.objectives import loss_of
+from headwise.train.recipe import Recipe
 
+MARIAN = {"positions": "sinusoidal", "sinusoids": "halves", "norm_position": "post"}
+MARIAN |= {"final_norm": False, "output_bias": True, "share_embeddings": True}
 SIDE = st.text(LETTERS, min_size=1, max_size=12)
 PAIRS = st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=30)
 MANY = [(LETTERS[: 1 + (7 * i) % 19], LETTERS[: 1 + (5 * i) % 23]) for i in range(300)]
@@ -100,6 +105,22 @@ def test_a_target_may_begin_with_a_token_of_its_own():
     batch = pairs_feed(tokenizer, [("a", "b")], 1, begin="<s>").batch(1)
     assert batch.inputs["target_ids"].tolist() == [[1, 3]]
     assert batch.goal.tolist() == [[3, 0]]
+
+
+def test_a_run_is_written_on_from_what_its_targets_began_with(tmp_path):
+    tokenizer = letters(("</s>", "<s>"))
+    sizes = {"vocab_size": 28, "d_model": 16, "num_layers": 1, "num_heads": 2, "max_length": 32}
+    feed = pairs_feed(tokenizer, MANY[:20], 4, begin="<s>")
+    recipe = Recipe(objective="pairs", context=32, rows=4, steps=2, warmup=1, dtype="float32")
+    for name, fields in (("headwise", {}), ("marian", MARIAN)):
+        model = EncoderDecoder(TransformerConfig(**sizes, **fields))
+        fit(model, feed, None, recipe, tmp_path / name, tokenizer=tokenizer, quiet=True)
+        loaded = hw.load(tmp_path / name, quiet=True)
+        assert loaded.config["model_type"] == name
+        assert loaded.config["decoder_start_token_id"] == feed.start == 1
+        ids, begin = torch.tensor([[*ids_of("abc"), 0]]), torch.tensor([[1]])
+        written = generate(model.eval(), begin, 4, source_ids=ids, ends=[0])
+        assert torch.equal(hw.generate(loaded, ids, 4), written)
 
 
 def test_a_feed_is_one():

@@ -123,7 +123,9 @@ def _start_of(model: nn.Module, tokenizer: Any, start: int | None) -> dict[str, 
     if not isinstance(model, EncoderDecoder):
         if start is None:
             return {}
-        raise ConfigError(f"start={start!r} came with a {type(model).__name__}; leave it out")
+        raise ConfigError(
+            f"start={start!r} came with {type(model).__name__}, which starts from no token of its own; leave it out"
+        )
     start = special_ids(tokenizer).get("eos_token_id") if start is None else start
     if start is None:
         return {}

@@ -50,6 +50,8 @@ def _scaling(given: Mapping[str, Any]) -> RopeScaling | None:
     said: dict[str, Any] = {}
     for name, value in given.items():
         outer, _, inner = name.partition(".")
+        if inner == "truncate" and value is None:
+            value = False  # as their code takes null
         if outer in _ROPE and inner and value is not None:
             inner = "rope_type" if inner == "type" else inner
             if said.setdefault(inner, value) != value:
@@ -109,7 +111,13 @@ FIELDS: dict[str, Field | Derived] = {
 
 def _one_window(given: Mapping[str, Any]) -> int | None:
     """Qwen's window: of the layers from max_window_layers on, or of those that layer_types names."""
-    window = given.get("sliding_window", 4096) if given.get("use_sliding_window") else None
+    used, window = given.get("use_sliding_window"), given.get("sliding_window", 4096)
+    if used not in (None, False, True) or isinstance(window, bool):
+        raise ConfigError(
+            f"use_sliding_window={used!r} and sliding_window={window!r} are not supported; give true or false, "
+            "and a number of tokens"
+        )
+    window = window if used else None
     layers = range(given.get("num_hidden_layers") or 0)
     first = layers.stop if window is None else given.get("max_window_layers", 28)
     kinds = given.get("layer_types") or [_LAYERS[i >= first] for i in layers]
