@@ -54,6 +54,19 @@ def test_one_may_write_while_another_writes(model):
     assert not patched(model)
 
 
+def test_only_the_first_of_two_that_found_a_matrix_patches_it_and_takes_that_away():
+    layer = torch.nn.Linear(3, 3)
+    before = dict(layer.__dict__)
+    first, second = (packing._Patch(layer, "forward", lambda x, by=by: x * by) for by in (2, 3))
+    first.put()
+    second.put()
+    assert layer(torch.ones(1)).item() == 2
+    second.take_away()
+    assert layer(torch.ones(1)).item() == 2
+    first.take_away()
+    assert layer.__dict__ == before
+
+
 def test_threads_write_what_each_writes_alone(model):
     alone, made = generate(model, IDS, 20), []
     threads = [
@@ -82,7 +95,7 @@ def test_a_copy_made_meanwhile_has_weights_of_its_own(model, copied):
 
 
 def test_gradients_meanwhile_are_those_of_the_weights(model):
-    with packing.packed(model, 1, 50):
+    with torch.no_grad(), packing.packed(model, 1, 50), torch.enable_grad():
         model(IDS).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
 
