@@ -12,7 +12,7 @@ from torch import nn
 
 import headwise as hw
 from headwise.hub.generating.telling import Telling
-from headwise.names import ConfigError, ModelError, TextError
+from headwise.names import ConfigError, ModelError, ShapeError, TextError
 from headwise.nn import Decoder, EncoderDecoder, TransformerConfig
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -122,6 +122,16 @@ def test_rows_of_ids_are_streamed_and_stopped_too(make):
 
 
 @every_model
+def test_ids_that_the_model_does_not_have_are_named(make):
+    for ids, message in (
+        (torch.full((1, 3), 400), r"an id is 400, the model's tokens are 0 to \d+"),
+        (torch.full((1, 3), -2), "an id is -2, the"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            hw.generate(make(), ids)
+
+
+@every_model
 def test_a_special_token_ends_a_text_by_its_name(make):
     model = make()
     if model.foreign:
@@ -143,6 +153,29 @@ def test_the_context_runs_out_and_it_is_said(capsys):
     with pytest.raises(TextError, match="nothing fits after it"):
         hw.generate(model, torch.ones(1, 64, dtype=torch.long))
     assert capsys.readouterr().err == ""
+
+
+def test_an_encoder_reads_its_own_length_and_the_decoder_writes_its_own(capsys):
+    sizes = {
+        "vocab_size": 330,
+        "d_model": 24,
+        "num_layers": 1,
+        "num_heads": 4,
+        "positions": "learned",
+    }
+
+    def both(encoder: int, decoder: int) -> hw.Model:
+        config = TransformerConfig(**sizes, max_length=decoder, encoder_max_length=encoder)
+        module = shaken(EncoderDecoder(config))
+        return hw.load(module, tokenizer=tiny_help.tokenizer(whole=False))
+
+    source = torch.arange(3, 23)[None]
+    assert hw.generate(both(64, 16), source, 30).shape == (1, 16)
+    assert "reads 16 tokens: 15 of 30 fit" in capsys.readouterr().err
+    short = both(8, 32)
+    assert (short.max_length, short.max_target_length) == (8, 32)
+    with pytest.raises(TextError, match="the text is 20 tokens, and EncoderDecoder reads 8"):
+        hw.generate(short, source)
 
 
 def test_encoder_decoders_of_both_kinds_write():

@@ -44,6 +44,29 @@ def test_tokens_come_as_often_as_they_are_likely():
     assert set(few.tolist()) == {1, 2}
 
 
+def drawn_by(number, logits, monkeypatch, **limits):
+    """What each row draws by a number of [0, 1)."""
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: torch.tensor([number], dtype=torch.float64))
+    return Drawing(1.0, **limits).next(logits, generators_for(len(logits), torch.Generator()))
+
+
+def test_the_first_and_the_last_number_draw_a_token_that_may_come(monkeypatch):
+    logits = torch.randn(64, 300, generator=torch.Generator().manual_seed(0))
+    logits[:, [0, -1]] = -9.0
+    for number in (0.0, 1 - 2**-53):
+        drawn = drawn_by(number, logits, monkeypatch, top_k=200)
+        assert (drawn > 0).all()
+        assert (drawn < 299).all()
+    rare = torch.tensor([[0.0, -20.0]])  # 2e-9, which float32 does not tell from nothing beside 1
+    assert drawn_by(1 - 1e-9, rare, monkeypatch).tolist() == [1]
+    assert drawn_by(1 - 3e-9, rare, monkeypatch).tolist() == [0]
+
+
+def test_the_likeliest_is_never_left_out():
+    limited = Drawing(1.0, top_p=1e-9).limited(torch.tensor([[0.0, 3.0, 1.0]]))
+    assert limited.isfinite().tolist() == [[False, True, False]]
+
+
 def written(model, ids, seeds, **how):
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     return generate(model, ids, 12, temperature=1.0, generator=generators, **how)
@@ -80,7 +103,9 @@ def test_one_generator_gives_each_row_a_seed_of_its_own(tiny):
     assert torch.equal(generate(model, ids, 8, temperature=1.0), first)
 
 
-@pytest.mark.parametrize("how", [{"temperature": 1e-6}, {"temperature": 1.0, "top_k": 1}])
+@pytest.mark.parametrize(
+    "how", [{"temperature": 1e-6}, {"temperature": 1e-45}, {"temperature": 1.0, "top_k": 1}]
+)
 def test_drawing_from_one_token_is_greedy(tiny, how):
     model = Decoder(tiny()).eval()
     ids = torch.randint(0, 31, (2, 5))

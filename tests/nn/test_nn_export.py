@@ -15,12 +15,16 @@ from headwise.nn import Decoder, Encoder, EncoderDecoder
 from headwise.nn.config import Positions
 
 pytestmark = pytest.mark.usefixtures("unchecked")
-every_scheme = pytest.mark.parametrize("positions", get_args(Positions))
 needs_onnx = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("onnx", "onnxscript", "onnxruntime")),
     reason="pip install headwise[onnx]",
 )
 SHAPES = [(1, 2), (2, 7), (3, 12), (5, 31)]
+GRID = [
+    *((Encoder, None, positions) for positions in ("sinusoidal", "learned", "relative")),
+    *((Decoder, 3, positions) for positions in ("rope", "alibi", "relative", "none")),
+]
+"""Every scheme of positions, and relative ones in both directions."""
 
 
 def padded(batch, length, left=False):
@@ -36,8 +40,11 @@ def of_source(batch, length):
     return source, torch.randint(0, 31, (batch, length + 3)), padding
 
 
-@every_scheme
-@pytest.mark.parametrize(("kind", "window"), [(Encoder, None), (Decoder, 3)])
+def test_the_grid_has_every_scheme():
+    assert {positions for *_, positions in GRID} == set(get_args(Positions))
+
+
+@pytest.mark.parametrize(("kind", "window", "positions"), GRID)
 def test_one_graph_for_any_batch_and_length(tiny, kind, positions, window):
     model = kind(tiny(positions=positions, window=window)).eval()
     free = {0: Dim("batch", min=1, max=64), 1: Dim("length", min=2, max=32)}
@@ -48,17 +55,15 @@ def test_one_graph_for_any_batch_and_length(tiny, kind, positions, window):
             assert_close(graph(*given), model(*given), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [Encoder, Decoder])
-def test_a_graph_of_one_shape(tiny, kind):
-    model = kind(tiny(window=3)).eval()
+def test_a_graph_of_one_shape(tiny):
+    model = Decoder(tiny(window=3)).eval()
     graph = export(model, (torch.randint(0, 31, (3, 12)),)).module()
     ids = torch.randint(0, 31, (3, 12))
     assert_close(graph(ids), model(ids), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [Encoder, Decoder])
-def test_packed_documents_in_one_graph(tiny, kind):
-    model = kind(tiny()).eval()
+def test_packed_documents_in_one_graph(tiny):
+    model = Decoder(tiny()).eval()
     free = {0: Dim("batch", min=1, max=64), 1: Dim("length", min=2, max=32)}
     ids, ends = padded(3, 9)
     given = {"ids": ids, "documents": ends.long()}
@@ -69,9 +74,8 @@ def test_packed_documents_in_one_graph(tiny, kind):
         assert_close(graph(**given), model(**given), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("positions", ["rope", "relative"])
-def test_encoder_decoder_in_one_graph(tiny, positions):
-    model = EncoderDecoder(tiny(positions=positions)).eval()
+def test_encoder_decoder_in_one_graph(tiny):
+    model = EncoderDecoder(tiny(positions="relative")).eval()
     batch, source, target = (Dim(name, min=1, max=32) for name in ("batch", "source", "target"))
     shapes = ({0: batch, 1: source}, {0: batch, 1: target}, {0: batch, 1: source})
     graph = export(model, of_source(3, 9), dynamic_shapes=shapes).module()

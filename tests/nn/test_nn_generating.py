@@ -118,6 +118,9 @@ def test_ends_and_what_is_asked_by_each(tiny):
         lengths.append(at + 1)
     assert got.shape[1] == 5 + max(lengths)
     assert torch.equal(torch.stack(steps, 1), got[:, 5:])
+    never = next(token for token in range(31) if token not in whole)
+    filled = generate(model, ids, 12, ends=[never, ends[0]])  # ended by one, filled with the first
+    assert set(filled[0, 8:].tolist()) == {never}
     calls = []
 
     def third(new: Tensor) -> Tensor:
@@ -129,7 +132,6 @@ def test_ends_and_what_is_asked_by_each(tiny):
     assert short[1].tolist() == [*whole[1, :7].tolist(), int(whole[1, 6])]
     assert short.shape[1] == 8
     calls.clear()
-    never = next(token for token in range(31) if token not in whole)
     filled = generate(model, ids, 12, each=third, ends=[never])
     assert torch.equal(filled[0], whole[0, :8])
     assert filled[2].tolist() == [*whole[2, :6].tolist(), never, never]

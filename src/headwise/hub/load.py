@@ -31,7 +31,13 @@ from headwise.hub.shards import stated_heads
 from headwise.hub.spread import device_of, move
 from headwise.hub.tokenizer import Tokenizer, adapt, read_tokenizer
 from headwise.names import ModelError
-from headwise.nn import Decoder, MultiHeadAttention, load_checkpoint
+from headwise.nn import (
+    Decoder,
+    EncoderDecoder,
+    MultiHeadAttention,
+    TransformerConfig,
+    load_checkpoint,
+)
 from headwise.nn.modes import evaluating as evaluating
 from headwise.nn.own import is_own
 
@@ -83,6 +89,12 @@ class Model:
         if not self.foreign:
             return takes_target(self.module, self.anatomy.streams)
         return bool(getattr(getattr(self.module, "config", None), "is_encoder_decoder", False))
+
+    @property
+    def max_target_length(self) -> int | None:
+        """The longest text an encoder-decoder's decoder reads; of another model `max_length`."""
+        module = getattr(self.module, "_orig_mod", self.module)
+        return module.config.max_length if isinstance(module, EncoderDecoder) else self.max_length
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -246,12 +258,16 @@ def _heads(module: nn.Module) -> int | None:
 def _max_length(module: nn.Module) -> int | None:
     """The longest text the model reads, None where it has no limit.
 
-    A table of positions with a place for padding has that many fewer for tokens (RoBERTa).
+    A table of positions with a place for padding has that many fewer for tokens (RoBERTa). Of our
+    encoder-decoders it is what the encoder reads, where that is text.
     """
     for path, part in module.named_modules():
         if "position" in path and isinstance(part, nn.Embedding) and part.padding_idx is not None:
             return part.num_embeddings - part.padding_idx - 1
     config = getattr(module, "config", None)
+    both = isinstance(getattr(module, "_orig_mod", module), EncoderDecoder)
+    if both and isinstance(config, TransformerConfig) and not config.features:
+        return config.encoder_max_length
     for name in ("max_length", "max_position_embeddings", "max_target_positions", "n_positions"):
         value = getattr(config, name, None)
         if name == "max_length" and hasattr(config, "_attn_implementation"):

@@ -10,6 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from headwise.names import ModelError
 
+ENDS = ("<|endoftext|>", "<|im_end|>", "<|end_of_text|>", "</s>", "<eos>", "[SEP]")
+"""Customary names of the token that ends a text, the likeliest first."""
+
 
 @runtime_checkable
 class Tokenizer(Protocol):

@@ -80,7 +80,8 @@ class Clock:
 
 def _longer(model: Model, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """The first row of ids, again and again up to a length worth measuring; other inputs as they are."""
-    length = min(_LENGTH, model.max_length or _LENGTH)
+    reads = (model.max_length, model.max_target_length)
+    length = min(_LENGTH, *(most or _LENGTH for most in reads))
     ids = inputs.get("input_ids")
     if ids is None:
         return inputs

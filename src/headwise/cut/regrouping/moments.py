@@ -52,7 +52,8 @@ def made_up(model: Model, seed: int) -> Texts:
     if "input_ids" not in inputs or size is None:
         return inputs
     draw = torch.Generator().manual_seed(seed)
-    shape = (_ROWS, min(_LENGTH, model.max_length or _LENGTH))
+    reads = (model.max_length, model.max_target_length)
+    shape = (_ROWS, min(_LENGTH, *(most or _LENGTH for most in reads)))
     names = [name for name in ("input_ids", "decoder_input_ids") if name in inputs]
     return {name: torch.randint(size, shape, generator=draw) for name in names}
 

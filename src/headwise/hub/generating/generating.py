@@ -5,31 +5,28 @@ Not covered: beams, penalties on what was said before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
+from headwise.hub.generating.ending import ends_of
 from headwise.hub.generating.running import Asked, check_writes, written_after
 from headwise.hub.generating.telling import Telling
 from headwise.hub.load import Model
 from headwise.hub.report import say
-from headwise.hub.tokenizer import special_tokens
 from headwise.names import ConfigError, ModelError, TextError
 from headwise.nn import EncoderDecoder
-from headwise.nn.generating.drawing import Drawing
+from headwise.nn.generating.drawing import Drawing, check_whole
+from headwise.nn.generating.writing import check_ids, uncompiled
 
 __all__ = ["Written", "generate", "write"]
 
 Stream = Callable[..., object]
 """Called while a text is written: stream(piece) of one text, stream(piece, row) of several."""
-
-_ENDS = ("<|endoftext|>", "<|im_end|>", "<|end_of_text|>", "</s>", "<eos>", "[SEP]")
-"""What tokenizers call the token that ends a text, where the model's files do not say."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +83,7 @@ def generate(
     Raises:
         ModelError: the model writes no text, has no tokenizer to read one with, or gives no numbers.
         TextError: an empty text, or no room for one more token.
+        ShapeError: ids that are not rows of the model's tokens.
         ConfigError: a number or a stop string that cannot be.
     """
     if isinstance(text, Tensor):
@@ -131,8 +129,8 @@ def write(
     rows = [_ids(model, text) for text in texts]
     if not rows:
         raise TextError("no text came; give at least one")
-    ends, strings = _split(model, stops)
-    if isinstance(model.module, EncoderDecoder):  # a source ends as in training
+    ends, strings = ends_of(model, stops)
+    if isinstance(uncompiled(model.module), EncoderDecoder):  # a source ends as in training
         rows = [row if row[-1] in ends else [*row, *ends[:1]] for row in rows]
     ids, padding = _side_by_side(rows, left=not model.encoder_decoder)
     ids, padding = ids.to(model.device), None if padding is None else padding.to(model.device)
@@ -156,11 +154,12 @@ def _after_ids(
     stream: Stream | None,
 ) -> Tensor:
     _check(model, max_new_tokens)
+    check_ids(ids, _vocabulary(model))
     if stops and model.tokenizer is None:
         raise ModelError(f"{model.name} has no tokenizer to find stop strings with; leave stop out")
     room = _room(model, ids.shape[1], max_new_tokens)
     rows = ids.tolist()
-    ends, strings = _split(model, stops)
+    ends, strings = ends_of(model, stops)
     before = [[] if model.encoder_decoder else row for row in rows]
     tellings = [Telling(model.tokenizer, given, strings) for given in before] if strings else []
     listening = _Listening(tellings, ends, None)
@@ -219,9 +218,17 @@ class _Listening:
 
 
 def _check(model: Model, max_new_tokens: int) -> None:
-    if max_new_tokens < 1:
-        raise ConfigError(f"max_new_tokens must be at least 1, came {max_new_tokens}")
+    check_whole("max_new_tokens", max_new_tokens)
     check_writes(model)
+
+
+def _vocabulary(model: Model) -> int | None:
+    """How many ids the model has, None where it does not say."""
+    module: Any = uncompiled(model.module)
+    if not model.foreign:
+        return int(module.config.vocab_size)
+    table = module.get_input_embeddings()
+    return table.num_embeddings if isinstance(table, nn.Embedding) else None
 
 
 def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
@@ -254,14 +261,14 @@ def _side_by_side(rows: Sequence[Sequence[int]], left: bool) -> tuple[Tensor, Te
 def _room(model: Model, length: int, most: int) -> int:
     """How many tokens fit."""
     limit = model.max_length
+    if model.encoder_decoder:
+        if limit is not None and length > limit:
+            raise TextError(
+                f"the text is {length} tokens, and {model.name} reads {limit}; shorten it"
+            )
+        length, limit = 1, model.max_target_length
     if limit is None:
         return most
-    if model.encoder_decoder:
-        length, read = 1, length
-        if read > limit:
-            raise TextError(
-                f"the text is {read} tokens, and {model.name} reads {limit}; shorten it"
-            )
     if length >= limit:
         raise TextError(
             f"the text is {length} tokens, and {model.name} reads {limit}: nothing fits after it"
@@ -272,35 +279,6 @@ def _room(model: Model, length: int, most: int) -> int:
             quiet=False,
         )
     return min(most, limit - length)
-
-
-def _split(model: Model, stops: Sequence[str]) -> tuple[list[int], list[str]]:
-    """The tokens that end a text, special ones among the stop strings with them, and the other strings."""
-    names = {} if model.tokenizer is None else special_tokens(model.tokenizer)
-    ids = {name: id for id, name in names.items()}
-    special = [ids[stop] for stop in stops if stop in ids]
-    said = _said_ends(model) or [ids[name] for name in _ENDS if name in ids][:1]
-    return [*dict.fromkeys([*said, *special])], [stop for stop in stops if stop not in ids]
-
-
-def _said_ends(model: Model) -> list[int]:
-    """The ids that end a text by what the model or its files say."""
-    own: Any = getattr(model.module, "generation_config", None)
-    said: Any = getattr(own, "eos_token_id", None)
-    if (
-        said is None
-        and model.folder is not None
-        and (model.folder / "generation_config.json").is_file()
-    ):
-        try:
-            said = json.loads((model.folder / "generation_config.json").read_text("utf-8")).get(
-                "eos_token_id"
-            )
-        except (OSError, ValueError, AttributeError):
-            said = None
-    if said is None:
-        said = (model.config or {}).get("eos_token_id")
-    return [*said] if isinstance(said, list) else [] if said is None else [int(said)]
 
 
 def _generator(seed: int) -> torch.Generator:

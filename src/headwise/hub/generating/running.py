@@ -17,7 +17,7 @@ from headwise.hub.reading import hushed
 from headwise.names import ConfigError, ModelError
 from headwise.nn import Decoder, EncoderDecoder
 from headwise.nn.generating.drawing import Drawing
-from headwise.nn.generating.writing import Each
+from headwise.nn.generating.writing import Each, uncompiled
 from headwise.nn.generating.writing import generate as write_on
 
 __all__ = ["Asked", "check_writes", "written_after"]
@@ -48,7 +48,7 @@ def check_writes(model: Model) -> None:
     Raises:
         ModelError: it does not.
     """
-    module: Any = model.module
+    module: Any = uncompiled(model.module)
     own = isinstance(module, EncoderDecoder) or (isinstance(module, Decoder) and not module.cross)
     reads_ids = getattr(module, "main_input_name", "input_ids") == "input_ids"
     can = getattr(module, "can_generate", None)
@@ -66,7 +66,7 @@ def written_after(model: Model, ids: Tensor, padding: Tensor | None, asked: Aske
         padding: True = padding.
         asked: how.
     """
-    module: Any = model.module
+    module: Any = uncompiled(model.module)
     if model.foreign:
         with torch.no_grad(), evaluating(module), hushed():
             return _by_transformers(module, ids, padding, asked)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from jaxtyping import Float, Int
@@ -16,7 +17,10 @@ from torch import Tensor
 
 from headwise.names import ConfigError, ModelError, ShapeError
 
-__all__ = ["Drawing", "generators_for"]
+__all__ = ["Drawing", "check_whole", "generators_for"]
+
+_COLDEST = 1e-20
+"""At temperatures below, the likeliest token alone can come, and what is divided by them grows too large."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,7 @@ class Drawing:
             raise ConfigError(
                 f"temperature must be 0 (the likeliest token) or more, came {self.temperature}"
             )
-        if self.top_k is not None and self.top_k < 1:
-            raise ConfigError(
-                f"top_k must be at least 1, came {self.top_k}; for all tokens leave it out"
-            )
+        check_whole("top_k", self.top_k, "; for all tokens leave it out")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ConfigError(f"top_p must be above 0 and at most 1, came {self.top_p}")
         for name in ("top_k", "top_p"):
@@ -93,7 +94,7 @@ class Drawing:
                 f"the model's logits are {largest[~largest.isfinite()][0].item()}, so no token can be chosen; "
                 "check its weights, or use another dtype"
             )
-        if not self.draws:
+        if self.temperature < _COLDEST:
             return likeliest
         reached = self.limited(logits).softmax(-1).double().cumsum(-1)
         reached = reached / reached[:, -1:]
@@ -102,6 +103,19 @@ class Drawing:
         ]
         at = torch.stack([number.to(logits.device) for number in drawn])
         return torch.searchsorted(reached, at, right=True)[:, 0]
+
+
+def check_whole(name: str, value: int | None, more: str = "") -> None:
+    """Refuse a number that is not 1, 2, 3 and so on; None = not given.
+
+    Raises:
+        ConfigError: such a one.
+    """
+    if value is None or (isinstance(value, Integral) and value >= 1):
+        return
+    if isinstance(value, Integral):
+        raise ConfigError(f"{name} must be at least 1, came {value}{more}")
+    raise ConfigError(f"{name} must be a whole number, came {value!r}{more}")
 
 
 def generators_for(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.names import ConfigError, ShapeError
+from headwise.names import ModelError, ShapeError
 from headwise.nn.cache import KVCache
-from headwise.nn.generating.drawing import Drawing, generators_for
+from headwise.nn.generating.drawing import Drawing, check_whole, generators_for
 from headwise.nn.generating.packing import packed
 from headwise.nn.models import Decoder, EncoderDecoder
 from headwise.nn.modes import evaluating
 
-__all__ = ["Each", "generate", "room_for"]
+__all__ = ["Each", "check_ids", "generate", "room_for", "uncompiled"]
 
 Each = Callable[[Tensor], Tensor | None]
 """Called after each step with the new tokens [batch]; may give which rows [batch] are to end with them."""
@@ -45,7 +46,8 @@ def generate(
     have. Learned positions end with config.max_length, and the text with them (`room_for`).
 
     Args:
-        model: a Decoder, or an EncoderDecoder, whose decoder then writes after ids.
+        model: a Decoder, or an EncoderDecoder, whose decoder then writes after ids; of one that torch.compile
+            made the model itself writes, as it is.
         ids: the prompts, at least one token each: of an EncoderDecoder what its decoder starts with.
         max_new_tokens: how many tokens at most.
         key_padding_mask: True = padding, on the left.
@@ -59,16 +61,22 @@ def generate(
         chunk: read the prompt in pieces of so many tokens, which takes less memory; None = at once.
 
     Raises:
-        ShapeError: no prompt, no room after it, padding that is not on the left, a source where there is no
-            encoder, or none where there is.
+        ShapeError: no prompt, ids outside the vocabulary, no room after the prompt, padding that is not on the
+            left, a source where there is no encoder, or none where there is.
         ConfigError: numbers that cannot be.
-        ModelError: logits that are not numbers.
+        ModelError: another kind of model, or logits that are not numbers.
     """
+    model = uncompiled(model)
+    if not isinstance(model, Decoder | EncoderDecoder):
+        raise ModelError(
+            f"nn.generate writes with a Decoder or an EncoderDecoder, came a {type(model).__name__}; "
+            "headwise.generate takes what headwise.load gives"
+        )
     drawing = Drawing(temperature, top_k, top_p)
-    for name, value in (("max_new_tokens", max_new_tokens), ("chunk", chunk)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} must be at least 1, came {value}")
-    _check_prompts(ids, key_padding_mask)
+    check_whole("max_new_tokens", max_new_tokens)
+    check_whole("chunk", chunk)
+    check_ids(ids, model.config.vocab_size)
+    _check_padding(ids, key_padding_mask)
     room = room_for(model, ids.shape[1], max_new_tokens)
     generators = generators_for(len(ids), generator) if drawing.draws else []
     with torch.no_grad(), evaluating(model), packed(model, len(ids), room):
@@ -81,6 +89,11 @@ def generate(
             if rows.done:
                 return rows.ids
             logits = reader.read(new[:, None])
+
+
+def uncompiled(model: Any) -> Any:
+    """The module that torch.compile was given; another as it is."""
+    return getattr(model, "_orig_mod", model)
 
 
 def room_for(model: Decoder | EncoderDecoder, length: int, max_new_tokens: int) -> int:
@@ -186,8 +199,14 @@ def _reader(
     return _Reader(model.decoder, model.decoder.new_cache(length), memory, memory_padding_mask)
 
 
-def _check_prompts(ids: Tensor, key_padding_mask: Tensor | None) -> None:
-    """Refuse rows with nothing to write after, at their end."""
+def check_ids(ids: Tensor, vocab_size: int | None) -> None:
+    """Refuse prompts that cannot be read; vocab_size=None asks nothing of the ids.
+
+    Raises:
+        ShapeError: not rows of ids, none, or ids outside the vocabulary.
+    """
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype is torch.bool:
+        raise ShapeError(f"ids must be whole numbers, came {ids.dtype}; use ids.long()")
     if ids.dim() != 2:
         raise ShapeError(f"ids must be [batch, position], came {list(ids.shape)}; use ids[None]")
     if not ids.numel():
@@ -195,6 +214,18 @@ def _check_prompts(ids: Tensor, key_padding_mask: Tensor | None) -> None:
             f"the prompt is empty: ids are {list(ids.shape)}; give at least one token, such as the one "
             "that begins a text"
         )
+    if vocab_size is None:
+        return
+    outside = ids[(ids < 0) | (ids >= vocab_size)]
+    if len(outside):
+        raise ShapeError(
+            f"an id is {int(outside[0])}, the model's tokens are 0 to {vocab_size - 1}; make the ids with its "
+            "own tokenizer"
+        )
+
+
+def _check_padding(ids: Tensor, key_padding_mask: Tensor | None) -> None:
+    """Refuse rows with nothing to write after, at their end."""
     if key_padding_mask is None or key_padding_mask.shape != ids.shape:
         return
     last = key_padding_mask[:, -1]

@@ -103,8 +103,9 @@ def batches_of(
 ) -> Iterator[Batch]:
     """The texts in order, as many at a time as fit; refused in the words of the function called."""
     check_reads_text(model, call)
-    sides = [_side(model, text) for text in texts]
-    goals = None if targets is None else [_side(model, text) for text in targets]
+    sides = [_side(model, text, model.max_length) for text in texts]
+    most = model.max_target_length
+    goals = None if targets is None else [_side(model, text, most) for text in targets]
     start = 0
     for stop in range(1, len(sides) + 1):
         longest = max(len(side.tokens) for side in sides[start : stop + 1])
@@ -131,7 +132,7 @@ def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:
     keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0
     if keep.shape != ids.shape:
         return _as_given(model, inputs)
-    _check_length(model, int(keep.sum(1).max()))
+    _check_length(model, int(keep.sum(1).max()), model.max_length)
     if not bool(keep.any(1).all()):
         raise TextError("a row of the batch is all padding; leave it out")
     packed = {
@@ -145,17 +146,17 @@ def from_inputs(model: Model, inputs: Mapping[str, Any]) -> Batch:
     return _with_target(model, Batch(packed, len(sides), sides, list(moved.cpu())))
 
 
-def _side(model: Model, text: str) -> Side:
+def _side(model: Model, text: str, most: int | None) -> Side:
     assert model.tokenizer is not None
     tokens = tokenize(model.tokenizer, text)
-    _check_length(model, len(tokens))
+    _check_length(model, len(tokens), most)
     return Side(text, tokens)
 
 
-def _check_length(model: Model, length: int) -> None:
-    if model.max_length is not None and length > model.max_length:
+def _check_length(model: Model, length: int, most: int | None) -> None:
+    if most is not None and length > most:
         raise TextError(
-            f"the text is {length} tokens long, {model.name} reads at most {model.max_length}; "
+            f"the text is {length} tokens long, {model.name} reads at most {most}; "
             "cut the text or take a model of a longer context"
         )
 

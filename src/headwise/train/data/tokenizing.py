@@ -16,7 +16,7 @@ from jaxtyping import Int
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from headwise.hub.get import get
-from headwise.hub.tokenizer import adapt, read_tokenizer, special_tokens
+from headwise.hub.tokenizer import ENDS, adapt, read_tokenizer, special_tokens
 from headwise.names import ConfigError, ModelError, TextError
 
 __all__ = [
@@ -30,9 +30,6 @@ __all__ = [
     "special_id",
     "tokenizer_of",
 ]
-
-ENDS = ("<|endoftext|>", "<|im_end|>", "<|end_of_text|>", "</s>", "<eos>", "[SEP]")
-"""Customary names of the token that ends a text, the likeliest first."""
 
 BEGINS = ("<|begin_of_text|>", "<s>", "<bos>", "[CLS]")
 """Customary names of the token that begins one."""
