@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from headwise.cut.telling import Progress
 from headwise.names import ModelError, OutputError
-from headwise.nn import save_checkpoint
 from headwise.nn.parallel import full_state
+from headwise.nn.saving import write_model
 from headwise.train.checkpoints import Checkpoint, checkpoints, newest, write_checkpoint
 from headwise.train.data import Feed
 from headwise.train.log import Line, Log
@@ -213,7 +213,7 @@ def described(module: nn.Module) -> dict[str, Any]:
 
 
 def _saved(model: nn.Module, folder: Path, tokenizer: tokenizers.Tokenizer | None) -> None:
-    save_checkpoint(model, folder, tokenizer=tokenizer)
+    write_model(model, folder, tokenizer)
 
 
 def _parted(step: int, state: Mapping[str, Any], random: list[Any]) -> Checkpoint:

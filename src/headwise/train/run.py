@@ -31,7 +31,7 @@ _FREE = ("keep", "save_every")
 """Fields of a recipe that change nothing of what comes out."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A training that is over, or was stopped.
 
@@ -46,6 +46,11 @@ class Run:
     log: tuple[Line, ...]
     folder: Path
     stopped: str
+
+    def __repr__(self) -> str:
+        loss = f", loss {self.log[-1].loss:.4f}" if self.log else ""
+        kind = type(self.model).__name__
+        return f"<Run {self.folder}: {kind}, {self.stopped or f'{self.steps} steps'}{loss}>"
 
     @property
     def steps(self) -> int:

@@ -65,8 +65,9 @@ def fit(
 
     Args:
         texts: texts, or files (as `Path`); of the objective "pairs" pairs of a source and a target, or their files.
-        config: a TOML file with [model], [train] and [tokenizer]; a name that ships with headwise; or what such a
-            file says.
+        config: the path of a TOML file with [model], [train] and [tokenizer]; "small" or "mini", which ship with
+            headwise; what such a file says, as a mapping ({"model": {"d_model": 96, ...}, "train": {...}}); or a
+            `headwise.train.Plan`.
         folder: of the run: it holds the model when it is done (`headwise.train.run`).
         held_out: texts whose loss is looked at; None = the recipe's share of `texts`.
         tokenizer: a model or file that has one; None = as the configuration says, else one made from the texts.
@@ -224,6 +225,8 @@ def _module(plan: Plan, tokenizer: tokenizers.Tokenizer, start: Any) -> nn.Modul
         if "model_type" not in said:
             said.setdefault("class", _CLASSES[recipe.objective].__name__)
             said.setdefault("max_length", recipe.context)
+            if recipe.objective == "masked" and said["class"] == Encoder.__name__:
+                said.setdefault("masked_head", True)
         torch.manual_seed(recipe.seed)
         module = build(said)
     _check_module(module, tokenizer, recipe)
