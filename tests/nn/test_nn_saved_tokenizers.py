@@ -1,4 +1,4 @@
-"""A saved folder's text: transformers' AutoTokenizer gives the ids of the tokenizer that was saved, in every family."""
+"""AutoTokenizer of transformers gives the ids of the tokenizer that was saved, in every family."""
 
 from __future__ import annotations
 

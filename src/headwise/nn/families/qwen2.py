@@ -17,8 +17,8 @@ from headwise.nn.models import Decoder
 __all__ = ["QWEN2"]
 
 _ITS_OWN = "headwise.PreTrainedTokenizerFast"
-"""Code that is not there, and that nobody trusts: transformers 5 reads this family with Qwen2Tokenizer, which splits
-digits and composes accents, whatever class a folder names, but where the folder names code too."""
+"""Code that is not there, and that nobody trusts: transformers 5 reads this family with Qwen2Tokenizer, which
+splits digits and composes accents, whatever class a folder names, but where the folder names code too."""
 
 QWEN2 = Family(
     model_type="qwen2",

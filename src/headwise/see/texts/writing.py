@@ -60,15 +60,15 @@ def _by_ours(model: Model, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
     keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0
     most = min(_MOST_WRITTEN, (model.max_length or _MOST_WRITTEN + 1) - 1)
     try:
-        rows = [
-            generate(model, row[real][None], most)[0].cpu()
-            for row, real in zip(ids, keep, strict=True)
+        written = [
+            generate(model, row[real][None], most) for row, real in zip(ids, keep, strict=True)
         ]
     except ConfigError as error:
         raise ModelError(f"{error}; or give a target (--target, target=)") from error
+    rows = [row[0].cpu() for row in written if isinstance(row, Tensor)]
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])
-    written = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    return written, torch.arange(written.shape[1]) < lengths[:, None]
+    return padded, torch.arange(padded.shape[1]) < lengths[:, None]
 
 
 @contextmanager
