@@ -11,6 +11,7 @@ import pytest
 import torch
 from cli_help import Cli, start
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 import headwise as hw
 from headwise.train.log import read_log
@@ -68,7 +69,7 @@ def test_a_run_is_trained_and_every_command_reads_it(
     assert answer.code == 0, answer.err
     assert "float32, as asked" in answer.err
     assert "trained 5 steps: loss " in answer.err
-    assert f"wrote {out}: read by hw.load" in answer.err
+    assert f"wrote {out} (headwise's own form): read by hw.load" in answer.err
     held = {one.name for one in out.iterdir()}
     assert held >= {"run.toml", "log.csv", "checkpoints", "curves.png", "config.json"}
     assert held >= {"model.safetensors", "tokenizer.json"}
@@ -79,6 +80,24 @@ def test_a_run_is_trained_and_every_command_reads_it(
     model = hw.load(str(out))
     assert model.tokenizer is not None
     assert model.tokenizer.decode(model.tokenizer.encode("3 men, 中").ids) == "3 men, 中"
+
+
+def test_the_last_line_says_the_form_and_what_reads_it(
+    cli: Cli, text: Path, config: Path, tmp_path: Path
+) -> None:
+    """The recipe that ships is a checkpoint of transformers; look reads what a model of pairs writes."""
+    small, out, pairs = tmp_path / "small", tmp_path / "pairs", tmp_path / "pairs.tsv"
+    few = ("--steps", "1", "--rows", "1", "--context", "16", "--set", "held_out=0")
+    answer = cli("train", text, "--config", "small", "-o", small, *few)
+    assert f"wrote {small} (a transformers checkpoint: llama): " in answer.err
+    assert AutoModelForCausalLM.from_pretrained(small).config.num_hidden_layers == 4
+    pairs.write_text("".join(f"{n} men\t{n} Leute\n" for n in range(40)), encoding="utf-8")
+    answer = cli("train", pairs, "--config", config, "-o", out, "--objective", "pairs")
+    assert f"and headwise generate --model {out}" in answer.err
+    assert cli("generate", "3 men", "--model", out).code == 0
+    answer = cli("look", "3 men", "--model", out)
+    assert answer.code == 0, answer.err
+    assert "cross" in answer.out
 
 
 def test_interrupted_then_killed_it_goes_on_bit_for_bit(

@@ -111,7 +111,7 @@ def test_a_module_of_transformers_saves_with_its_tokenizer(tmp_path: Path) -> No
     tokenizer = Tokenizer(WordLevel(words, unk_token="[UNK]"))
     module = BertModel(BertConfig(**BERT)).eval()
     for given, held in (
-        (tokenizer, {"tokenizer.json"}),
+        (tokenizer, {"tokenizer.json", "tokenizer_config.json"}),
         (
             PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]"),
             {"tokenizer.json", "tokenizer_config.json"},

@@ -67,7 +67,7 @@ def test_it_is_small_and_its_card_is_of_these_files():
     folder = get("mini")
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 8_000_000
     card = (folder / "README.md").read_text(encoding="utf-8")
-    for name in ("model.safetensors", "tokenizer.json"):
+    for name in ("model.safetensors", "tokenizer.json", "tokenizer_config.json"):
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() in card
 
 
@@ -91,6 +91,14 @@ def test_transformers_reads_it_too(mini):
 )
 def test_any_text_comes_back_byte_for_byte(mini, text):
     assert mini.tokenizer.decode(mini.tokenizer.encode(text).ids, skip_special_tokens=False) == text
+
+
+def test_transformers_reads_its_text_alike(mini):
+    from transformers import AutoTokenizer
+
+    theirs = AutoTokenizer.from_pretrained(get("mini"))
+    for text in ("And in the year 1984, he isn't 12345", "cafe\u0301 caf\u00e9", *PASSAGES[:3]):
+        assert theirs(text).input_ids == mini.tokenizer.encode(text).ids
 
 
 def test_it_has_learned_its_text(mini):

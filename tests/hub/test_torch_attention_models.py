@@ -191,7 +191,7 @@ def test_two_texts(kind: Any) -> None:
         assert pattern["key"].values.tolist() == source.split()
         assert record.verified < 1e-6
         assert_same(record, hw.look(model, source, target=target))
-    with pytest.raises(ModelError, match="is an encoder-decoder: give target="):
+    with pytest.raises(ModelError, match="is an encoder-decoder: give a target"):
         hw.look(model, sources)
     ids = {"source": ids_of(6)[0][None], "target": ids_of(3)[0][None]}
     standard = {"input_ids": ids["source"], "decoder_input_ids": ids["target"]}

@@ -85,7 +85,7 @@ def test_a_config_json_of_transformers_builds_the_models_it_says(tmp_path, name)
     [
         ({"num_head": 6}, "num_head is not known; did you mean num_heads?"),
         ({"colour": 1}, "colour is not known; known are vocab_size, d_model, "),
-        ({"class": None}, "class=None is no class of headwise.nn; use one of Encoder, Decoder"),
+        ({"class": None}, "the configuration lacks class; give one of Encoder, Decoder"),
         ({"class": "Transformer"}, "class='Transformer' is no class"),
         ({"vocab_size": None, "num_heads": None}, "lacks vocab_size, num_heads"),
         ({"d_model": "24"}, "d_model='24' is not a count"),

@@ -9,7 +9,9 @@ import polib
 import pytest
 
 from headwise.names import ConfigError, HeadwiseError, TextError
+from headwise.nn.building import read_configuration
 from headwise.train.data import read_documents, read_pairs
+from headwise.train.recipe import read_plan
 
 TEXT = "第一段\nof two lines\n\n\n  second paragraph  \n \r\nthird\n"
 
@@ -35,6 +37,17 @@ def test_a_file_is_a_document_and_so_are_its_lines_or_paragraphs(tmp_path):
         "third",
         "第一段\nof two lines",
     ]
+
+
+def test_what_windows_puts_before_a_text_goes_and_its_line_ends_stay(tmp_path):
+    path = put(tmp_path, "a.txt", "\ufeffone\r\ntwo \ufeff\r\n\r\nthree\r\n")
+    assert read_documents([path]) == ["one\r\ntwo \ufeff\r\n\r\nthree"]
+    assert read_documents([path], by="line") == ["one", "two \ufeff", "three"]
+    assert read_documents([path], by="paragraph") == ["one\r\ntwo \ufeff", "three"]
+    assert read_pairs([put(tmp_path, "a.tsv", "\ufeffone\t一\r\n")]) == [("one", "一")]
+    recipe = put(tmp_path, "a.toml", "\ufeff[model]\nd_model = 8\n[train]\nsteps = 7\n")
+    assert read_plan(recipe).recipe.steps == 7
+    assert read_configuration(recipe) == {"d_model": 8}
 
 
 def test_json_lines_and_packed_files_are_read_beside_plain_ones(tmp_path):

@@ -57,7 +57,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
             f"{path} says no kind of file; a configuration's name ends in .toml or .json"
         )
     try:
-        content = read(path.read_text(encoding="utf-8"))
+        content = read(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}; check the path") from None
     except ValueError as error:

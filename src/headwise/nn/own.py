@@ -60,6 +60,8 @@ def made_of(
     given = {name: value for name, value in config.items() if name not in _BESIDE}
     given.pop("model_type", None)
     kind = given.pop("class", None)
+    if kind is None:
+        raise ConfigError(f"the configuration lacks class; give one of {', '.join(OWN)}")
     if kind not in OWN:
         raise ConfigError(f"class={kind!r} is no class of headwise.nn; use one of {', '.join(OWN)}")
     cross = given.pop("cross", False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -22,7 +22,7 @@ from headwise.nn.stored import stored
 from headwise.nn.tables import source_of
 from headwise.nn.writing import special_ids, write_json, write_tokenizer, write_weights
 
-__all__ = ["checkpoint_config", "save_checkpoint", "why_unfit"]
+__all__ = ["checkpoint_config", "save_checkpoint", "why_unfit", "write_model"]
 
 _OTHERS = ("model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Weights that would be read instead of ours, or beside them."""
@@ -50,9 +50,22 @@ def save_checkpoint(
         ConfigError: a start that is no token of an EncoderDecoder.
         ModelError: a module of another class, one that is not what its configuration says, or one that is
             split over processes.
-        OutputError: a folder that cannot be written.
+        OutputError: a folder that cannot be written, that holds a run, or, without `tokenizer`, the tokenizer of a
+            model with more ids.
     """
     folder = Path(folder).expanduser()
+    _check_fits(folder, model, tokenizer)
+    return write_model(model, folder, tokenizer, start)
+
+
+def write_model(
+    model: nn.Module, folder: Path, tokenizer: Any = None, start: int | None = None
+) -> str:
+    """As `save_checkpoint`, also into the folder of a run: its own model.
+
+    Raises:
+        As `save_checkpoint`.
+    """
     _check_whole(model)
     config, state = checkpoint_config(model), model.state_dict()
     _check_uncut(model, config, state)
@@ -68,7 +81,8 @@ def save_checkpoint(
             f"{folder} cannot be made: {error.strerror}; choose another path"
         ) from None
     if tokenizer is not None:
-        write_tokenizer(tokenizer, folder)
+        own: Any = model
+        write_tokenizer(tokenizer, folder, said["model_type"], own.config.max_length)
     with replacing(folder / "model.safetensors", "the model") as place:
         write_weights(place, {name: tensor.detach() for name, tensor in weights.items()})
     with replacing(folder / "config.json", "the model") as place:
@@ -156,6 +170,35 @@ def _check_uncut(model: nn.Module, config: Mapping[str, Any], state: Mapping[str
                 f"{name} is {has}, and the model's configuration makes it {asks}; save a model that was cut "
                 "with headwise.save"
             )
+
+
+def _check_fits(folder: Path, model: nn.Module, tokenizer: Any) -> None:
+    """Refuse a folder that would hold files of two models."""
+    if (folder / "run.toml").exists():
+        raise OutputError(
+            f"the model cannot be written to {folder}: it holds a run, with checkpoints and a tokenizer "
+            "of its own; choose another path"
+        )
+    old, own = folder / "tokenizer.json", cast(Any, model)
+    if tokenizer is not None or not old.is_file() or not hasattr(model, "config"):
+        return
+    has, reads = _ids_of(old), own.config.vocab_size
+    if has > reads:
+        raise OutputError(
+            f"the model cannot be written to {folder}: the tokenizer.json there has {has:,} ids, and the model "
+            f"vocab_size={reads:,}; give tokenizer=, or choose another path"
+        )
+
+
+def _ids_of(path: Path) -> int:
+    """How many ids a tokenizer.json has; 0 where it cannot be read."""
+    from tokenizers import Tokenizer
+
+    try:
+        vocabulary = Tokenizer.from_file(str(path)).get_vocab(with_added_tokens=True)
+    except Exception:  # the library raises bare Exception
+        return 0
+    return max(vocabulary.values(), default=-1) + 1
 
 
 def _check_place(folder: Path) -> None:

@@ -16,15 +16,20 @@ from torch import Tensor
 
 from headwise.files import replacing
 from headwise.names import ConfigError
+from headwise.nn.families import FAMILIES
 
 __all__ = [
     "disk_errors",
     "special_ids",
+    "tokenizer_config",
     "write_json",
     "write_shards",
     "write_tokenizer",
     "write_weights",
 ]
+
+_PLAIN = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""The class of transformers 4 and 5 that reads a tokenizer.json as it stands; 5 knows both names."""
 
 _SPECIAL = {
     "bos": ("<s>", "[CLS]", "<|endoftext|>"),
@@ -86,8 +91,16 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """The files of a tokenizer of the tokenizers library (tokenizer.json) or of transformers.
+def write_tokenizer(
+    tokenizer: Any, folder: Path, model_type: str = "", max_length: int | None = None
+) -> None:
+    """The files of a tokenizer: tokenizer.json, and what makes transformers read it as it stands.
+
+    Args:
+        tokenizer: of the tokenizers library, or of transformers, which says itself what it is.
+        folder: where they go.
+        model_type: of the model beside it: by it alone transformers would take that family's own splitting.
+        max_length: how many tokens the model reads; None = any number.
 
     Raises:
         ConfigError: neither.
@@ -95,13 +108,34 @@ def write_tokenizer(tokenizer: Any, folder: Path) -> None:
     """
     if hasattr(tokenizer, "save_pretrained"):
         tokenizer.save_pretrained(folder)
+        said, path = FAMILIES.get(model_type), folder / "tokenizer_config.json"
+        if said is not None and type(tokenizer).__name__ in _PLAIN:
+            write_json(path, {**json.loads(path.read_text(encoding="utf-8")), **said.tokenizer})
     elif hasattr(tokenizer, "to_str"):
         with replacing(folder / "tokenizer.json", "the tokenizer") as place:
             place.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
+        with replacing(folder / "tokenizer_config.json", "the tokenizer") as place:
+            write_json(place, tokenizer_config(tokenizer, model_type, max_length))
     else:
         raise ConfigError(
             f"tokenizer={type(tokenizer).__name__} cannot be saved; give one of tokenizers or of transformers"
         )
+
+
+def tokenizer_config(tokenizer: Any, model_type: str, max_length: int | None) -> dict[str, Any]:
+    """What tokenizer_config.json says, so that AutoTokenizer reads a tokenizer.json as the tokenizers library does.
+
+    Args:
+        tokenizer: of the tokenizers library.
+        model_type, max_length: as `write_tokenizer` takes them.
+    """
+    family = FAMILIES.get(model_type)
+    said: dict[str, Any] = {"tokenizer_class": _PLAIN[0], "clean_up_tokenization_spaces": False}
+    for name, id in special_ids(tokenizer).items():
+        said[name.removesuffix("_id")] = tokenizer.id_to_token(id)
+    if max_length is not None:
+        said["model_max_length"] = max_length
+    return said if family is None else {**said, **family.tokenizer}
 
 
 def special_ids(tokenizer: Any) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from headwise.cut.telling import Progress
 from headwise.names import ModelError, OutputError
-from headwise.nn import save_checkpoint
 from headwise.nn.parallel import full_state, plain_class
+from headwise.nn.saving import write_model
 from headwise.train.checkpoints import Checkpoint, checkpoints, newest, write_checkpoint
 from headwise.train.data import Feed, PairsFeed
 from headwise.train.log import Line, Log
@@ -131,7 +131,7 @@ class Course:
 
         def write() -> None:
             try:
-                save_checkpoint(model, self.folder, tokenizer=tokenizer, start=start)
+                write_model(model, self.folder, tokenizer, start)
             except OutputError as error:
                 raise OutputError(f"{error}; {self._stands()}") from error
 

@@ -54,6 +54,8 @@ def made(plan: Plan, tokenizer: tokenizers.Tokenizer, start: Any) -> nn.Module:
         if "model_type" not in said:
             said.setdefault("class", CLASSES[recipe.objective].__name__)
             said.setdefault("max_length", recipe.context)
+            if recipe.objective == "masked" and said["class"] == Encoder.__name__:
+                said.setdefault("masked_head", True)
         torch.manual_seed(recipe.seed)
         module = _built(said)
     _check_module(module, tokenizer, recipe)

@@ -218,7 +218,7 @@ def _parsed(config: str | Path) -> Mapping[str, Any]:
     if str(config) in shipped():
         path = files("headwise.train") / "recipes" / f"{config}.toml"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         near = get_close_matches(str(config), shipped(), 1)
         known = ", ".join(shipped()) or "none"

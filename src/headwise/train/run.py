@@ -34,7 +34,7 @@ _NEEDED = (("model", "class"), ("train", "steps"), ("start", "tensor_parallel"))
 """What run.toml always says; the last is its last line, so one that was cut short is known."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A training that is over, or was stopped.
 
@@ -49,6 +49,11 @@ class Run:
     log: tuple[Line, ...]
     folder: Path
     stopped: str
+
+    def __repr__(self) -> str:
+        loss = f", loss {self.log[-1].loss:.4f}" if self.log else ""
+        kind = type(self.model).__name__
+        return f"<Run {self.folder}: {kind}, {self.stopped or f'{self.steps} steps'}{loss}>"
 
     @property
     def steps(self) -> int:

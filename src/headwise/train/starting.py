@@ -67,8 +67,9 @@ def fit(
 
     Args:
         texts: texts, or files (as `Path`); of the objective "pairs" pairs of a source and a target, or their files.
-        config: a TOML file with [model], [train] and [tokenizer]; a name that ships with headwise; or what such a
-            file says.
+        config: the path of a TOML file with [model], [train] and [tokenizer]; "small" or "mini", which ship with
+            headwise; what such a file says, as a mapping ({"model": {"d_model": 96, ...}, "train": {...}}); or a
+            `headwise.train.Plan`.
         folder: of the run: it holds the model when it is done (`headwise.train.run`).
         held_out: texts whose loss is looked at; None = the recipe's share of `texts`.
         tokenizer: a model or file that has one; None = as the configuration says, else one made from the texts.

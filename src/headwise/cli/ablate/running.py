@@ -132,7 +132,7 @@ class AblateRun:
         text, target = self.request.text, self.request.reading.target
         if text is None:
             return None
-        goal = None if target is None else target.read_text(encoding="utf-8")
+        goal = None if target is None else target.read_text(encoding="utf-8-sig")
         (batch, *_) = batches_in(self.model, text, goal, None, "ablate")
         found = predictions if self.sets.predicts else moved_tokens
         return found(self.sets, batch)

@@ -15,6 +15,9 @@ from headwise.cli.progress import StepProgress
 from headwise.cli.reading import out_of_memory
 from headwise.cli.stopping import Stopping
 from headwise.cli.train.command import TrainRequest
+from headwise.hub.reading import read_config
+from headwise.nn import EncoderDecoder
+from headwise.nn.own import OWN_TYPE
 from headwise.train.recipe import Plan, read_plan
 from headwise.train.run import Run
 from headwise.train.starting import fit, resume
@@ -89,8 +92,12 @@ def _tell(found: Run) -> None:
     say(f"headwise: {found.stopped or f'trained {found.steps} steps'}{told}")
     if found.stopped:
         say(f"headwise train --resume {found.folder} goes on from there")
+    verb = "generate" if isinstance(found.model, EncoderDecoder) else "look"
+    said = read_config(found.folder)["model_type"]
+    form = "headwise's own form" if said == OWN_TYPE else f"a transformers checkpoint: {said}"
     say(
-        f'wrote {found.folder}: read by hw.load("{found.folder}"), and headwise look --model {found.folder}'
+        f'wrote {found.folder} ({form}): read by hw.load("{found.folder}"), '
+        f"and headwise {verb} --model {found.folder}"
     )
 
 

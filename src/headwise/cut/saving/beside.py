@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.hub.load import Model
-from headwise.nn.writing import write_tokenizer
+from headwise.nn.writing import tokenizer_config, write_json, write_tokenizer
 
 __all__ = ["write_beside"]
 
@@ -40,4 +40,11 @@ def write_beside(model: Model, folder: Path) -> None:
         given: Any = model.given
         of_transformers = hasattr(given, "save_pretrained")
         held = given if of_transformers else getattr(model.tokenizer, "tokenizer", model.tokenizer)
-        write_tokenizer(held, folder)
+        write_tokenizer(held, folder, *_of(model))
+    said = folder / "tokenizer_config.json"
+    if (folder / "tokenizer.json").is_file() and not said.exists():
+        write_json(said, tokenizer_config(model.tokenizer, *_of(model)))
+
+
+def _of(model: Model) -> tuple[str, int | None]:
+    return (model.config or {}).get("model_type", ""), model.max_length

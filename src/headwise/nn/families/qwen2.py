@@ -17,6 +17,10 @@ from headwise.nn.models import Decoder
 
 __all__ = ["QWEN2"]
 
+_ITS_OWN = "headwise.PreTrainedTokenizerFast"
+"""Code that is not there, and that nobody trusts: transformers 5 reads this family with Qwen2Tokenizer, which
+splits digits and composes accents, whatever class a folder names, but where the folder names code too."""
+
 QWEN2 = Family(
     model_type="qwen2",
     model=Decoder,
@@ -40,4 +44,5 @@ QWEN2 = Family(
     bare="Qwen2Model",
     written={"architectures": ["Qwen2ForCausalLM"], **KEPT},
     twins=TWINS,
+    tokenizer={"auto_map": {"AutoTokenizer": [_ITS_OWN, _ITS_OWN]}},
 )

@@ -102,6 +102,7 @@ class Family:
         twins: our weight -> names under which a checkpoint may hold the same once more.
         output: their output matrix, where its being there says that it is not tied, whatever
             config.json says; "" where config.json says it.
+        tokenizer: what tokenizer_config.json must say beside, that transformers takes the tokenizer in the folder.
     """
 
     model_type: str
@@ -121,6 +122,7 @@ class Family:
     variants: Mapping[str, Mapping[Any, Mapping[str, Weight]]] = field(default_factory=dict)
     twins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     output: str = ""
+    tokenizer: Mapping[str, Any] = field(default_factory=dict)
 
 
 def as_is(*names: str) -> Weight:

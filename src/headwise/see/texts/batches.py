@@ -261,7 +261,10 @@ def _with_target(model: Model, batch: Batch) -> Batch:
     inputs = dict(batch.inputs)
     ids = inputs.get("decoder_input_ids")
     if ids is None:
-        ids = inputs["decoder_input_ids"] = written_by(model, inputs)
+        ids, real = written_by(model, inputs)
+        inputs |= {"decoder_input_ids": ids}
+        if real is not None:
+            inputs["decoder_attention_mask"] = real.long()
     mask = inputs.get("decoder_attention_mask")
     keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask != 0
     if mask is None and batch.size > 1:
