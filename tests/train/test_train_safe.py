@@ -18,6 +18,7 @@ from test_train_bad import CONFIG, TEXT, _forked_with_limit
 import headwise as hw
 from headwise.cli.train.running import _tell
 from headwise.names import ModelError, OutputError
+from headwise.nn import save_checkpoint
 from headwise.train import fitting
 from headwise.train.checkpoints import _sums, checkpoints
 from headwise.train.disk import Lock
@@ -270,5 +271,6 @@ def test_a_device_that_is_not_there_is_one_line(device):
 
 def test_a_loss_that_ran_away_is_told(whole, tmp_path, capsys):
     line = Line(1, 900.0, 1305.8, 1e-3, 1.0, 64, 3000, 0.1)
+    save_checkpoint(whole.model, tmp_path)
     _tell(Run(whole.model, (line,), tmp_path, ""))
     assert "held out 1305.8000 (perplexity above 1e+304)" in capsys.readouterr().err
