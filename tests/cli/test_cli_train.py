@@ -76,6 +76,10 @@ def test_a_run_is_trained_and_every_command_reads_it(
     assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert "clip = 0.5" in (out / "run.toml").read_text()
     assert [x.step for x in read_log(out / "log.csv")] == [1, 2, 3, 4, 5]
+    again = cli("train", "--resume", out).err
+    assert "the run is done (5 of 5 steps); to go on from its weights: --init" in again
+    assert "all 5 steps were made before: loss" in again
+    assert "trained 5 steps" not in again
     assert cli("look", "--model", out, "2 men went").code == 0
     model = hw.load(str(out))
     assert model.tokenizer is not None

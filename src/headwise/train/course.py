@@ -67,6 +67,8 @@ class Course:
         self._last: Line | None = None
         self._tell: Callable[[str], None] = lambda line: None
         self._speed = 0.0
+        self._began = (0, 0.0)
+        """How many steps were done when this process began with them, and when that was."""
 
     def resume(self, tell: Callable[[str], None]) -> None:
         """Go back to the newest checkpoint that is whole; to the start where there is none yet.
@@ -92,13 +94,20 @@ class Course:
             )
         if self.processes.rank < len(random):
             put_random(random[self.processes.rank], self.processes.device)
-        tell(f"going on after step {found.step}")
+        if self.done < self.recipe.steps:
+            tell(f"going on after step {self.done}")
+        else:
+            tell(
+                f"the run is done ({self.done} of {self.recipe.steps} steps); to go on from its weights: "
+                f"--init {self.folder}"
+            )
 
     def run(self, stop: Callable[[], bool]) -> str:
         """All steps that are left, or until something asks to stop; why it ended early."""
         self.processes.together(self._open)
         self.lines = self.processes.everyone(self.lines)[0]
         before = self.lines[-1].seconds if self.lines else 0.0
+        self._began = self.done, time.perf_counter()
         start = time.perf_counter() - before
         try:
             for step in range(self.done + 1, self.recipe.steps + 1):
@@ -162,7 +171,8 @@ class Course:
         if self.held_out is not None and (
             step % self.recipe.evaluate_every == 0 or step == self.recipe.steps
         ):
-            held = self.stepper.look(self.held_out)
+            self.progress(step - 1, self.recipe.steps, "looking at the held-out text")
+            held = self.stepper.look(self.held_out, self._seen(step))
             if not math.isfinite(held):
                 raise ModelError(
                     f"the held-out loss was {held} after step {step}; {self._stands()}"
@@ -175,6 +185,13 @@ class Course:
         self.lines.append(line)
         self._write(line)
         self.done = step
+
+    def _seen(self, step: int) -> int | None:
+        """How many held-out rows are looked at after a step; None = all."""
+        recipe = self.recipe
+        if step == recipe.steps:
+            return None
+        return recipe.held_out_rows or max(recipe.evaluate_every * recipe.rows // 10, recipe.rows)
 
     def _write(self, line: Line) -> None:
         if self._log is not None:
@@ -225,11 +242,9 @@ class Course:
         last = self.lines[-1]
         held = next((x.held_out for x in reversed(self.lines) if x.held_out is not None), None)
         told = f", held out {held:.3f}" if held is not None else ""
-        rest = (
-            (self.recipe.steps - last.step) * last.tokens / last.step / self._speed
-            if self._speed
-            else 0
-        )
+        before, began = self._began
+        made = last.step - before
+        rest = (time.perf_counter() - began) / made * (self.recipe.steps - last.step) if made else 0
         left = f", {timedelta(seconds=round(rest))} left" if rest else ""
         return f"loss {last.loss:.3f}{told}, {self._speed:,.0f} tokens/s{left}"
 

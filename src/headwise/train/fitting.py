@@ -92,14 +92,20 @@ def fit(
         processes.together(lambda: _begin(folder, tables, resume, lock))
         processes.together(lambda: _keep_tokenizer(folder, tokenizer))
         say(f"fit: {_about(module, processes, why)}", quiet=silent)
+        if recipe.warmup >= recipe.steps:
+            say(
+                f"fit: warmup={recipe.warmup} of {recipe.steps} steps: the rate never gets to its height",
+                quiet=silent,
+            )
         seed_all(recipe.seed + processes.share)
         course = Course(module, feed, held_out, recipe, folder, processes)
         course.progress = progress or lines("fit", quiet=silent)
         if resume:
             course.resume(lambda line: say(f"fit: {line}", quiet=silent))
+        before = course.done
         stopped = course.run(stop or (lambda: False))
         course.finish(tokenizer)
-    return Run(module, tuple(course.lines), folder, stopped)
+    return Run(module, tuple(course.lines), folder, stopped, before)
 
 
 def _begin(folder: Path, tables: Mapping[str, Mapping[str, Any]], resume: bool, lock: Lock) -> None:

@@ -18,7 +18,7 @@ from headwise.train.course import described
 from headwise.train.data import check_vocabulary
 from headwise.train.recipe import Plan, Recipe
 
-__all__ = ["CLASSES", "made"]
+__all__ = ["CLASSES", "longest", "made"]
 
 CLASSES: dict[str, type[nn.Module]] = {
     "causal": Decoder,
@@ -115,8 +115,15 @@ def _check_module(module: Any, tokenizer: tokenizers.Tokenizer, recipe: Recipe) 
             f"{type(module).__name__!r}; change one of the two"
         )
     check_vocabulary(tokenizer, config.vocab_size)
-    if config.positions == "learned" and config.max_length < recipe.context:
+    if (most := longest(module)) < recipe.context:
         raise ConfigError(
-            f"context={recipe.context} tokens do not fit into max_length={config.max_length} of the model; "
-            "use one number for both"
+            f"context={recipe.context} tokens do not fit into max_length={most} of the model, which reads and "
+            f"writes no more when it is saved; use context={most}, or a model of that max_length"
         )
+
+
+def longest(module: Any) -> int:
+    """How many tokens a model reads at most, of source and target the smaller number."""
+    config = module.config
+    both = (config.max_length, config.encoder_max_length)
+    return int(min(both) if isinstance(module, EncoderDecoder) else config.max_length)

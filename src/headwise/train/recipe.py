@@ -25,7 +25,7 @@ Dtype = Literal["auto", "float32", "bfloat16"]
 
 _CHOICES = {"objective": get_args(Objective), "dtype": get_args(Dtype)}
 _COUNTS = ("context", "rows", "accumulate", "steps", "evaluate_every", "save_every", "keep")
-_NUMBERS = ("learning_rate", "clip", "weight_decay")
+_NUMBERS = ("clip", "weight_decay")
 _SHARES: Mapping[str, tuple[Callable[[float], bool], str]] = {
     "least_rate": (lambda share: share <= 1, "from 0 to 1"),
     "held_out": (lambda share: share < 1, "from 0 to below 1"),
@@ -65,6 +65,8 @@ class Recipe:
         evaluate_every, save_every: after how many steps the held-out texts are looked at, a checkpoint is written.
         keep: how many checkpoints are kept.
         held_out: share of the texts that is held out, where no others are given.
+        held_out_rows: how many rows of it a look sees, the same ones each time; 0 = a tenth of the rows between two
+            looks, a step's at least. The last look sees all.
         mask_share: share of the tokens that are hidden ("masked").
         repeats: share of the rows whose second half says the first again ("causal"), for induction.
         vocab_size: of a tokenizer made from the texts.
@@ -90,6 +92,7 @@ class Recipe:
     save_every: int = 100
     keep: int = 2
     held_out: float = 0.05
+    held_out_rows: int = 0
     mask_share: float = 0.15
     repeats: float = 0.0
     vocab_size: int = 2048
@@ -101,12 +104,12 @@ class Recipe:
         for name in _COUNTS:
             _check_whole(name, getattr(self, name), 1)
         _check_whole("vocab_size", self.vocab_size, 1, _MOST_IDS)
-        _check_whole("warmup", self.warmup, 0)
+        for name in ("warmup", "held_out_rows"):
+            _check_whole(name, getattr(self, name), 0)
         _check_whole("seed", self.seed, 0, _MOST_SEED)
         for name in (*_NUMBERS, *_SHARES):
             _check_number(name, getattr(self, name))
-        if not self.learning_rate > 0:
-            raise ConfigError(f"learning_rate={self.learning_rate!r} must be above 0")
+        _check_number("learning_rate", self.learning_rate, "above 0")
         for name, (can, bounds) in _SHARES.items():
             if not can(getattr(self, name)):
                 raise ConfigError(
@@ -153,12 +156,14 @@ class Plan:
         recipe: how it is trained.
         tokenizer: a model or a file whose tokenizer is taken; None = one is made from the texts.
         vocab_size: of the tokenizer, where it was said.
+        context: tokens of a row, where it was said.
     """
 
     model: Mapping[str, Any] = field(default_factory=dict)
     recipe: Recipe = field(default_factory=Recipe)
     tokenizer: str | None = None
     vocab_size: int | None = None
+    context: int | None = None
 
     def changed(self, **given: Any) -> Plan:
         """With other fields of the recipe; None leaves one as it is.
@@ -167,8 +172,8 @@ class Plan:
             ConfigError: a field that is not known, or a value that cannot be.
         """
         recipe = Recipe.of({**asdict(self.recipe), **_some(given)})
-        size = given.get("vocab_size")
-        return replace(self, recipe=recipe, vocab_size=self.vocab_size if size is None else size)
+        said = _some({name: given.get(name) for name in ("vocab_size", "context")})
+        return replace(self, recipe=recipe, **said)
 
 
 def read_plan(config: str | Path | Mapping[str, Any]) -> Plan:
@@ -204,6 +209,7 @@ def read_plan(config: str | Path | Mapping[str, Any]) -> Plan:
         recipe=Recipe.of(train, where),
         tokenizer=source,
         vocab_size=train.get("vocab_size"),
+        context=train.get("context"),
     )
 
 
@@ -254,14 +260,12 @@ def _check_whole(name: str, value: object, least: int, most: int = _MOST) -> Non
         raise ConfigError(f"{name} must be a whole number of {most:,} or less, came a larger one")
 
 
-def _check_number(name: str, value: object) -> None:
+def _check_number(name: str, value: object, bounds: str = "of 0 or more") -> None:
     if isinstance(value, int) and abs(value) > _MOST_SEED:
-        raise ConfigError(
-            f"{name} must be a number of 0 or more, came a whole one of too many digits"
-        )
+        raise ConfigError(f"{name} must be a number {bounds}, came a whole one of too many digits")
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not isfinite(value) or value < 0:  # type: ignore[arg-type, operator]
-        raise ConfigError(f"{name}={value!r} must be a number of 0 or more")
+    if not number or not isfinite(value) or value < 0 or (value == 0 and bounds == "above 0"):  # type: ignore[arg-type, operator]
+        raise ConfigError(f"{name}={value!r} must be a number {bounds}")
 
 
 def _betas(value: object) -> tuple[float, float]:

@@ -43,12 +43,14 @@ class Run:
         log: a line for each step.
         folder: of the run.
         stopped: why it ended before its time; "" where it did not.
+        before: how many of its steps had been made before it was taken up again.
     """
 
     model: nn.Module
     log: tuple[Line, ...]
     folder: Path
     stopped: str
+    before: int = 0
 
     def __repr__(self) -> str:
         loss = f", loss {self.log[-1].loss:.4f}" if self.log else ""

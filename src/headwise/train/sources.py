@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import tokenizers
 
+from headwise.hub.report import megabytes
 from headwise.names import ConfigError, TextError
 from headwise.see.texts.reading import kind, whole
 from headwise.train.data import (
@@ -75,7 +77,12 @@ class Sources:
 
 
 def gathered(
-    texts: Given, held_out: Given | None, recipe: Recipe, by: str = "file", field: str | None = None
+    texts: Given,
+    held_out: Given | None,
+    recipe: Recipe,
+    by: str = "file",
+    field: str | None = None,
+    tell: Callable[[str], None] = lambda what: None,
 ) -> Sources:
     """Read what is trained on and what is held out: given by itself, or a share of the former.
 
@@ -85,6 +92,7 @@ def gathered(
         recipe: whose objective says whether they are pairs, and which share is held out.
         by: what one document of a file is.
         field: JSON: the field that holds the text; of pairs the two, with a comma between them.
+        tell: is told how much is read.
 
     Raises:
         TextError: nothing to read, or what cannot be read.
@@ -92,6 +100,7 @@ def gathered(
     pairs = recipe.objective == "pairs"
     texts = _listed(texts, pairs)
     held_out = None if held_out is None else _listed(held_out, pairs)
+    tell(f"reading {megabytes(_bytes([*texts, *(held_out or [])]))}")
     train = _read(texts, pairs, by, field)
     if not any(text.strip() for one in train for text in ([one] if isinstance(one, str) else one)):
         raise TextError("there is no text to train on; give at least one")
@@ -110,13 +119,28 @@ def _amount(texts: Sequence[Any]) -> int:
     return sum(len(one) if isinstance(one, str) else 1 for one in texts)
 
 
+def _bytes(given: Sequence[Any]) -> int:
+    """Of files that are there; characters of what stands in memory."""
+    files = [one for one in given if isinstance(one, Path)]
+    if not files:
+        return sum(len(one) if isinstance(one, str) else sum(map(len, one)) for one in given)
+    return sum(os.path.getsize(one) for one in files if os.path.isfile(one))
+
+
 def feeds_of(
-    sources: Sources, tokenizer: tokenizers.Tokenizer, recipe: Recipe
+    sources: Sources,
+    tokenizer: tokenizers.Tokenizer,
+    recipe: Recipe,
+    tell: Callable[[str], None] = lambda what: None,
 ) -> tuple[Feed, Feed | None]:
-    """The feed that is trained on, and the one that is held out."""
+    """The feed that is trained on, and the one that is held out; `tell` is told how far their tokens are."""
 
     def feed(texts: list[Any], held: bool) -> Feed:
-        sizes: dict[str, Any] = {"rows": recipe.rows, "seed": recipe.seed}
+        def progress(done: int, total: int) -> None:
+            tell(f"reading the {'held-out ' * held}text into tokens ({done / max(total, 1):.0%})")
+
+        progress(0, 1)
+        sizes: dict[str, Any] = {"rows": recipe.rows, "seed": recipe.seed, "progress": progress}
         made: Any
         if recipe.objective == "pairs":
             made = pairs_feed(tokenizer, texts, **sizes, longest=recipe.context)
@@ -171,9 +195,13 @@ def _listed(given: Given, pairs: bool) -> list[Any]:
     """What was given as a list of one kind.
 
     Raises:
-        TextError: files among texts, or what is neither.
+        TextError: files among texts, the names of files in place of texts, or what is neither.
     """
     listed: list[Any] = [given] if isinstance(given, str | Path) else list(given)
+    if listed and all(isinstance(one, str) and os.path.isfile(one) for one in listed):
+        raise TextError(
+            f"{listed[0]!r} is the name of a file, and a str is a text; give Path({listed[0]!r})"
+        )
     files = sum(isinstance(one, Path) for one in listed)
     if 0 < files < len(listed):
         raise TextError(

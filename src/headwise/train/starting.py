@@ -11,7 +11,7 @@ from typing import Any
 import tokenizers
 
 from headwise.cut.pruning.record import cut_of
-from headwise.cut.telling import Progress
+from headwise.cut.telling import Progress, lines
 from headwise.files import check_folder
 from headwise.hub.load import load
 from headwise.hub.report import say
@@ -19,7 +19,7 @@ from headwise.names import ConfigError, ModelError, OutputError
 from headwise.train.checkpoints import checkpoints
 from headwise.train.data import byte_bpe, tokenizer_of
 from headwise.train.fitting import fit as fit_feed
-from headwise.train.making import CLASSES, made
+from headwise.train.making import CLASSES, longest, made
 from headwise.train.processes import Processes, joined
 from headwise.train.recipe import Plan, Recipe, read_plan
 from headwise.train.run import Run, check_fresh, read_asked
@@ -93,10 +93,16 @@ def fit(
     plan = config if isinstance(config, Plan) else read_plan(config)
     folder, recipe = Path(folder), plan.recipe
     before = read_asked(folder) if resume else _free(folder)
-    sources = gathered(texts, held_out, recipe, by, field)
+    accelerator = joined(device)
+    silent = quiet or not Processes(accelerator).leads
+    told = progress or lines("fit", quiet=silent)
+
+    def tell(what: str) -> None:
+        told(0, recipe.steps, what)
+
+    sources = gathered(texts, held_out, recipe, by, field, tell)
     if resume:
         check_stamp(before.get("texts", {}), sources.stamp)
-    accelerator = joined(device)
     if init is not None and Path(init).exists():
         init = str(Path(init).absolute())
     stands = resume and bool(checkpoints(folder / "checkpoints"))
@@ -104,13 +110,17 @@ def fit(
         init is not None and stands
     ):  # the checkpoint has all weights of the model that run.toml says
         plan = replace(plan, model=before["model"])
+        plan = _of_context(plan, before["train"].get("context", recipe.context))
     start = None if init is None or stands else _loaded(init)
+    if start is not None:
+        plan = _of_context(plan, min(recipe.context, longest(start.module)))
+    recipe = plan.recipe
     named = tokenizer if tokenizer is not None else plan.tokenizer
-    read = _tokenizer(named, start, folder, sources, recipe, Processes(accelerator))
+    read = _tokenizer(named, start, folder, sources, recipe, Processes(accelerator), tell)
     module = made(plan, read, start)
-    feed, held = feeds_of(sources, read, recipe)
+    feed, held = feeds_of(sources, read, recipe, tell)
     for line in (*sources.told, *left_out(feed, held)):
-        say(f"fit: {line}", quiet=quiet or not Processes(accelerator).leads)
+        say(f"fit: {line}", quiet=silent)
     asked = {
         "tokenizer": {
             "from": named if isinstance(named, str) else None,
@@ -163,11 +173,6 @@ def resume(
             f"the run in {folder} was begun from texts in memory; call headwise.fit with them again and resume=True"
         )
     held = texts.get("held_out_files")
-    for files in (texts["files"], held or []):
-        if not (isinstance(files, list) and all(isinstance(one, str) for one in files)):
-            raise OutputError(
-                f"{Path(folder) / 'run.toml'} is damaged: {files!r} are no files; put it back as it was"
-            )
     return fit(
         _paths(folder, texts["files"]),
         Plan(model=asked["model"], recipe=Recipe.of(asked["train"])),
@@ -225,6 +230,12 @@ def _loaded(init: str) -> Any:
     return model
 
 
+def _of_context(plan: Plan, context: int) -> Plan:
+    """With rows of so many tokens, where nobody said how many."""
+    said = plan.context is not None or plan.recipe.context != Recipe.context
+    return plan if said else replace(plan, recipe=replace(plan.recipe, context=context))
+
+
 def _tokenizer(
     named: str | tokenizers.Tokenizer | None,
     start: Any,
@@ -232,6 +243,7 @@ def _tokenizer(
     sources: Sources,
     recipe: Recipe,
     processes: Processes,
+    tell: Callable[[str], None],
 ) -> tokenizers.Tokenizer:
     """The one that was asked for; that of the model it starts from; that of the run; a new one."""
     if isinstance(named, tokenizers.Tokenizer):
@@ -246,6 +258,7 @@ def _tokenizer(
     made: list[str] = []
 
     def make() -> None:
+        tell("making a tokenizer")
         made.append(byte_bpe(sources.texts, recipe.vocab_size, _SPECIAL[recipe.objective]).to_str())
 
     processes.together(make)

@@ -81,14 +81,15 @@ class Stepper:
             self.schedule.step()
         return Found(mean, norm, int(count), done)
 
-    def look(self, feed: Feed) -> float:
-        """The mean loss over every row of a feed once, in eval mode."""
+    def look(self, feed: Feed, most: int | None = None) -> float:
+        """The mean loss over every row of a feed once, or the first `most` of its first pass, in eval mode."""
+        wanted = feed.count if most is None else min(feed.count, most)
         total: Tensor | float = 0.0
         count = 0
         self.wrapped.eval()
         with torch.no_grad(), self.processes.autocast():
-            for number in range(1, -(-feed.count // feed.rows) + 1):
-                rows = min(feed.rows, feed.count - (number - 1) * feed.rows)
+            for number in range(1, -(-wanted // feed.rows) + 1):
+                rows = min(feed.rows, wanted - (number - 1) * feed.rows)
                 for batch, counts in self._parts(feed, number, rows):
                     loss, _ = self.wrapped(batch.to(self.processes.device))
                     if counts:

@@ -89,7 +89,9 @@ def _tell(found: Run) -> None:
         if last
         else ""
     )
-    say(f"headwise: {found.stopped or f'trained {found.steps} steps'}{told}")
+    done = found.steps and found.before == found.steps
+    made = f"all {found.steps} steps were made before" if done else f"trained {found.steps} steps"
+    say(f"headwise: {found.stopped or made}{told}")
     if found.stopped:
         say(f"headwise train --resume {found.folder} goes on from there")
     verb = "generate" if isinstance(found.model, EncoderDecoder) else "look"

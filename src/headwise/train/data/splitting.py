@@ -86,11 +86,11 @@ def _too_few(blocks: Sequence[str], room: float, size: int, share: float) -> Tex
         return TextError(
             f"the texts say the same again and again: of {len(blocks):,} blocks of about {size:,} characters "
             f"{different:,} are different, and equal ones stay together, so {share:.0%} cannot be held out; "
-            "give text to hold out"
+            "give text to hold out (--held-out FILE), or hold out none (--set held_out=0)"
         )
     return TextError(
         f"the texts are {_size(blocks):,} characters, too few to hold out {share:.0%} of them; "
-        "give more text, or text to hold out"
+        "give more text, text to hold out (--held-out FILE), or hold out none (--set held_out=0)"
     )
 
 
@@ -126,7 +126,8 @@ def split_pairs(
     if not held:
         raise TextError(
             f"{len(pairs):,} pairs fall into {len(groups):,} that have nothing in common, too few to hold out "
-            f"{share:.0%} of them; give more pairs, or some to hold out"
+            f"{share:.0%} of them; give more pairs, some to hold out (--held-out FILE), or hold out none "
+            "(--set held_out=0)"
         )
     kept = [pair for at, pair in enumerate(pairs) if at not in held]
     return kept, [pair for at, pair in enumerate(pairs) if at in held]
