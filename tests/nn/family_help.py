@@ -12,7 +12,7 @@ import transformers as tf
 from safetensors.torch import load_file
 from torch import Tensor
 
-_LIKE_LLAMA = {
+LIKE_LLAMA = {
     "vocab_size": 31,
     "hidden_size": 24,
     "num_hidden_layers": 2,
@@ -24,14 +24,14 @@ _LIKE_LLAMA = {
     "bos_token_id": 0,
     "eos_token_id": 0,
 }
-_BERT = {key: _LIKE_LLAMA[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers")} | {
+BERT = {key: LIKE_LLAMA[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers")} | {
     "num_attention_heads": 6,
     "intermediate_size": 40,
     "max_position_embeddings": 32,
     "initializer_range": 0.3,
 }
-_GPT2 = {"vocab_size": 31, "n_embd": 24, "n_layer": 2, "n_head": 6, "n_positions": 32}
-_GPT2 |= {"initializer_range": 0.3, "bos_token_id": 0, "eos_token_id": 0}
+GPT2 = {"vocab_size": 31, "n_embd": 24, "n_layer": 2, "n_head": 6, "n_positions": 32}
+GPT2 |= {"initializer_range": 0.3, "bos_token_id": 0, "eos_token_id": 0}
 _LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 _LLAMA3 |= {"original_max_position_embeddings": 16, "rope_theta": 50.0}
 _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
@@ -44,19 +44,19 @@ def _make(kind: Any, config: Any, base: dict[str, Any], **fields: Any) -> Callab
 
 
 def _llama(**fields: Any) -> Callable[[], Any]:
-    return _make(tf.LlamaForCausalLM, tf.LlamaConfig, _LIKE_LLAMA, **fields)
+    return _make(tf.LlamaForCausalLM, tf.LlamaConfig, LIKE_LLAMA, **fields)
 
 
 def _qwen2(**fields: Any) -> Callable[[], Any]:
-    return _make(tf.Qwen2ForCausalLM, tf.Qwen2Config, _LIKE_LLAMA, **fields)
+    return _make(tf.Qwen2ForCausalLM, tf.Qwen2Config, LIKE_LLAMA, **fields)
 
 
 def _qwen3(**fields: Any) -> Callable[[], Any]:
-    return _make(tf.Qwen3ForCausalLM, tf.Qwen3Config, _LIKE_LLAMA, **{"head_dim": 8, **fields})
+    return _make(tf.Qwen3ForCausalLM, tf.Qwen3Config, LIKE_LLAMA, **{"head_dim": 8, **fields})
 
 
 def _mistral(**fields: Any) -> Callable[[], Any]:
-    return _make(tf.MistralForCausalLM, tf.MistralConfig, _LIKE_LLAMA, **fields)
+    return _make(tf.MistralForCausalLM, tf.MistralConfig, LIKE_LLAMA, **fields)
 
 
 def _rope(**parameters: Any) -> dict[str, Any]:
@@ -100,18 +100,18 @@ DECODERS = {
     "llama": _llama(),
     "llama tied biases": _llama(tie_word_embeddings=True, attention_bias=True, mlp_bias=True),
     **NEW,
-    "gpt2": _make(tf.GPT2LMHeadModel, tf.GPT2Config, _GPT2),
+    "gpt2": _make(tf.GPT2LMHeadModel, tf.GPT2Config, GPT2),
     "gpt2 untied relu": _make(
         tf.GPT2LMHeadModel,
         tf.GPT2Config,
-        _GPT2,
+        GPT2,
         tie_word_embeddings=False,
         activation_function="relu",
     ),
 }
 ENCODERS = {
-    "bert": _make(tf.BertModel, tf.BertConfig, _BERT),
-    "bert head": _make(tf.BertForMaskedLM, tf.BertConfig, _BERT),
+    "bert": _make(tf.BertModel, tf.BertConfig, BERT),
+    "bert head": _make(tf.BertForMaskedLM, tf.BertConfig, BERT),
 }
 ALL = {**DECODERS, **ENCODERS}
 

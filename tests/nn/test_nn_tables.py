@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from family_help import edit, outputs_of, positions_of
+from family_help import BERT, GPT2, LIKE_LLAMA, edit, outputs_of, positions_of
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 from transformers import (
@@ -26,46 +26,15 @@ from headwise.nn import Decoder, Encoder, config_from, known_family, load_checkp
 
 
 def llama(kind=LlamaForCausalLM, **fields):
-    base = {
-        "vocab_size": 31,
-        "hidden_size": 24,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 6,
-        "num_key_value_heads": 2,
-        "intermediate_size": 40,
-        "max_position_embeddings": 32,
-        "initializer_range": 0.3,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    }
-    return kind(LlamaConfig(**{**base, **fields}))
+    return kind(LlamaConfig(**{**LIKE_LLAMA, **fields}))
 
 
 def bert(kind=BertModel, **fields):
-    base = {
-        "vocab_size": 31,
-        "hidden_size": 24,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 6,
-        "intermediate_size": 40,
-        "max_position_embeddings": 32,
-        "initializer_range": 0.3,
-    }
-    return kind(BertConfig(**{**base, **fields}))
+    return kind(BertConfig(**{**BERT, **fields}))
 
 
 def gpt2(kind=GPT2LMHeadModel, **fields):
-    base = {
-        "vocab_size": 31,
-        "n_embd": 24,
-        "n_layer": 2,
-        "n_head": 6,
-        "n_positions": 32,
-        "initializer_range": 0.3,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    }
-    return kind(GPT2Config(**{**base, **fields}))
+    return kind(GPT2Config(**{**GPT2, **fields}))
 
 
 DECODERS = {
