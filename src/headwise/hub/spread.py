@@ -6,12 +6,14 @@ the weights of an offloaded part are nowhere ("meta"); results of layers are on 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
 from headwise.names import ModelError
 
-__all__ = ["device_of", "move"]
+__all__ = ["accelerator_of", "device_of", "move"]
 
 _HOOK = "_hf_hook"
 
@@ -43,3 +45,13 @@ def move(module: nn.Module, device: torch.device | None, dtype: torch.dtype | No
     except (RuntimeError, NotImplementedError) as error:
         line = str(error).strip().splitlines()[0]
         raise ModelError(f"{type(module).__name__} cannot be moved: {line}") from None
+
+
+def accelerator_of(cpu: bool) -> Any:
+    """accelerate's view of this process: on the CPU or on what else there is, or as it was set up before."""
+    from accelerate import Accelerator
+
+    try:
+        return Accelerator(cpu=cpu)
+    except ValueError:  # this process set it up otherwise before
+        return Accelerator()

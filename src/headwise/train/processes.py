@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.hub.load import checked_device
+from headwise.hub.spread import accelerator_of
 from headwise.names import ConfigError, HeadwiseError, ModelError
 from headwise.nn import Block
 from headwise.nn.parallel import by_heads
@@ -226,8 +227,6 @@ def joined(device: str | None = None) -> Any:
         ModelError: a device that cannot be used.
         ConfigError: one device for several processes, or one of another kind than this process set up before.
     """
-    from accelerate import Accelerator
-
     where = checked_device(device)
     if where is not None and where.index is not None and where.type != "cpu":
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -235,11 +234,7 @@ def joined(device: str | None = None) -> Any:
                 f"device={device!r} is one device, and each of several processes takes its own; say {where.type!r}"
             )
         torch.accelerator.set_device_index(where.index)
-    cpu = not _accelerated() if where is None else where.type == "cpu"
-    try:
-        found = Accelerator(cpu=cpu)
-    except ValueError:  # this process set it up otherwise before
-        found = Accelerator()
+    found = accelerator_of(not _accelerated() if where is None else where.type == "cpu")
     if where is not None and found.device.type != where.type:
         raise ConfigError(
             f"device={device!r} cannot be used: this process was set up for {found.device.type}; start another"

@@ -14,6 +14,7 @@ from headwise.cut.healing.tuning import Tuning, clock
 from headwise.cut.losses import LossFunction, check_predicts
 from headwise.cut.telling import Progress, lines
 from headwise.hub.load import Model
+from headwise.hub.spread import accelerator_of
 from headwise.names import ConfigError
 from headwise.see.texts.given import Texts
 from headwise.see.texts.refusing import check_model
@@ -101,7 +102,7 @@ def heal(
         if loss is None:
             check_predicts(one)
         rows, held = rows_of(one, texts), [] if held_out is None else rows_of(one, held_out)
-        accelerator = _accelerator(one)
+        accelerator = accelerator_of(cpu=one.device.type == "cpu")
         shown = progress or lines(name, quiet=quiet or not accelerator.is_main_process)
         parameters = chosen(one, parts)
         run = Tuning(
@@ -151,16 +152,6 @@ def _until(minutes: float | None, stop: Callable[[], bool] | None) -> Callable[[
         return "it was asked to stop" if stop is not None and stop() else over()
 
     return until
-
-
-def _accelerator(model: Model) -> Any:
-    """accelerate's, on the CPU where the model is."""
-    from accelerate import Accelerator
-
-    try:
-        return Accelerator(cpu=model.device.type == "cpu")
-    except ValueError:  # this process set it up otherwise before
-        return Accelerator()
 
 
 def _check(
