@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headwise.names import OutputError
-from headwise.nn.writing import disk_errors
+from headwise.nn.writing import disk_errors, write_json
 from headwise.train.disk import sync as _sync
 
 __all__ = ["Checkpoint", "checkpoints", "newest", "write_checkpoint"]
@@ -67,7 +67,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
         part.mkdir()
         with disk_errors():
             save_file(_apart(checkpoint.tensors), part / _TENSORS)
-        _write_json(part / _SAID, {**checkpoint.said, "step": checkpoint.step})
+        write_json(part / _SAID, {**checkpoint.said, "step": checkpoint.step})
         (part / _SUMS).write_text(_sums(part), encoding="utf-8")
         for path in (*part.iterdir(), part):
             _sync(path)
@@ -171,7 +171,3 @@ def _sums(place: Path) -> str:
         with (place / name).open("rb") as file:
             lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
     return "".join(lines)
-
-
-def _write_json(path: Path, said: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from headwise.names import ConfigError
+from headwise.train.data.causal import MOST_REPEATS
+from headwise.train.data.tokenizing import MOST_IDS
 
 __all__ = ["Dtype", "Objective", "Plan", "Recipe", "read_plan", "shipped"]
 
@@ -30,15 +32,13 @@ _SHARES: Mapping[str, tuple[Callable[[float], bool], str]] = {
     "least_rate": (lambda share: share <= 1, "from 0 to 1"),
     "held_out": (lambda share: share < 1, "from 0 to below 1"),
     "mask_share": (lambda share: 0 < share < 1, "above 0 and below 1"),
-    "repeats": (lambda share: share <= 0.9, "from 0 to 0.9"),
+    "repeats": (lambda share: share <= MOST_REPEATS, f"from 0 to {MOST_REPEATS}"),
 }
 """Which shares can be."""
 
 _MOST = 2**31 - 1
 """Of a count."""
 _MOST_SEED = 2**63 - 1
-_MOST_IDS = 2**20
-"""Of a vocabulary that is made: several times those of the largest models."""
 _MOST_TOKENS = 2**27
 """Of a step: several times those of the largest trainings."""
 
@@ -103,7 +103,7 @@ class Recipe:
             _check_choice(name, getattr(self, name), known)
         for name in _COUNTS:
             _check_whole(name, getattr(self, name), 1)
-        _check_whole("vocab_size", self.vocab_size, 1, _MOST_IDS)
+        _check_whole("vocab_size", self.vocab_size, 1, MOST_IDS)
         for name in ("warmup", "held_out_rows"):
             _check_whole(name, getattr(self, name), 0)
         _check_whole("seed", self.seed, 0, _MOST_SEED)

@@ -23,6 +23,7 @@ __all__ = [
     "BEGINS",
     "ENDS",
     "MASKS",
+    "MOST_IDS",
     "byte_bpe",
     "check_vocabulary",
     "encoded",
@@ -37,7 +38,7 @@ BEGINS = ("<|begin_of_text|>", "<s>", "<bos>", "[CLS]")
 MASKS = ("[MASK]", "<mask>", "<|mask|>")
 """Customary names of the token that hides another."""
 
-_MOST_IDS = 1 << 20
+MOST_IDS = 1 << 20
 """Of a tokenizer that is made: several times those of the largest models."""
 
 _PART = 1 << 20
@@ -73,8 +74,8 @@ def byte_bpe(
         raise ConfigError(
             f"vocab_size={vocab_size} is too small; the 256 bytes and {len(special)} special tokens need {least}"
         )
-    if vocab_size > _MOST_IDS:
-        raise ConfigError(f"vocab_size must be {_MOST_IDS:,} or less, came a larger number")
+    if vocab_size > MOST_IDS:
+        raise ConfigError(f"vocab_size must be {MOST_IDS:,} or less, came a larger number")
     if len(set(special)) < len(special) or "" in special:
         raise ConfigError(f"special={list(special)} must be different names, none of them empty")
     if not any(texts):
