@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from headwise.names import ModelError
 from headwise.nn import EncoderDecoder
+from headwise.nn.modes import uncompiled
 
 PADDING = ("key_padding_mask", "src_key_padding_mask", "padding_mask", "source_padding_mask")
 """Names under which a forward takes the padding of what it reads: True = padding, as torch has it."""
@@ -32,18 +33,18 @@ _OF_VECTORS = ("torch.nn.modules.transformer", "torch.nn.modules.activation")
 def takes(module: nn.Module) -> list[str]:
     """The names of the arguments that forward takes, in order."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = inspect.signature(_as_written(module).forward).parameters.values()
+    parameters = inspect.signature(uncompiled(module).forward).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind not in kinds]
 
 
 def reads_vectors(module: nn.Module) -> bool:
     """Whether it is one of torch's own modules, which read vectors and no ids."""
-    return type(_as_written(module)).__module__ in _OF_VECTORS
+    return type(uncompiled(module)).__module__ in _OF_VECTORS
 
 
 def needs(module: nn.Module) -> list[str]:
     """The names of the arguments that forward cannot do without."""
-    parameters = inspect.signature(_as_written(module).forward).parameters
+    parameters = inspect.signature(uncompiled(module).forward).parameters
     return [name for name in takes(module) if parameters[name].default is inspect.Parameter.empty]
 
 
@@ -77,7 +78,7 @@ def arguments_for(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any
 
 def _check_given(module: nn.Module, given: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
     """All that forward needs is there, and vectors where it reads vectors."""
-    own = _as_written(module)
+    own = uncompiled(module)
     needed = [
         name
         for name, parameter in inspect.signature(own.forward).parameters.items()
@@ -141,7 +142,7 @@ def batch_axis(module: nn.Module, x: Tensor) -> int | None:
     kinds = (nn.MultiheadAttention, nn.RNNBase)
     inner = (part.batch_first for part in module.modules() if isinstance(part, kinds))
     batch_first = next(inner, None)
-    if batch_first is None or not type(_as_written(module)).__module__.startswith("torch.nn."):
+    if batch_first is None or not type(uncompiled(module)).__module__.startswith("torch.nn."):
         return 0
     if x.dim() == 2:
         return None
@@ -150,13 +151,6 @@ def batch_axis(module: nn.Module, x: Tensor) -> int | None:
 
 def _are_ids(x: Any) -> bool:
     return isinstance(x, Tensor) and x.dim() == 2 and x.dtype in (torch.int64, torch.int32)
-
-
-def _as_written(module: nn.Module) -> nn.Module:
-    """The module that torch.compile was given."""
-    written = getattr(module, "_orig_mod", module)
-    assert isinstance(written, nn.Module)
-    return written
 
 
 def _can_hide(names: list[str]) -> bool:

@@ -39,6 +39,7 @@ from headwise.nn import (
     load_checkpoint,
 )
 from headwise.nn.modes import evaluating as evaluating
+from headwise.nn.modes import uncompiled
 from headwise.nn.own import is_own
 
 
@@ -93,7 +94,7 @@ class Model:
     @property
     def max_target_length(self) -> int | None:
         """The longest text an encoder-decoder's decoder reads; of another model `max_length`."""
-        module = getattr(self.module, "_orig_mod", self.module)
+        module = uncompiled(self.module)
         return module.config.max_length if isinstance(module, EncoderDecoder) else self.max_length
 
     @contextmanager
@@ -265,7 +266,7 @@ def _max_length(module: nn.Module) -> int | None:
         if "position" in path and isinstance(part, nn.Embedding) and part.padding_idx is not None:
             return part.num_embeddings - part.padding_idx - 1
     config = getattr(module, "config", None)
-    both = isinstance(getattr(module, "_orig_mod", module), EncoderDecoder)
+    both = isinstance(uncompiled(module), EncoderDecoder)
     if both and isinstance(config, TransformerConfig) and not config.features:
         return config.encoder_max_length
     for name in ("max_length", "max_position_embeddings", "max_target_positions", "n_positions"):

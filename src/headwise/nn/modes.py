@@ -1,14 +1,15 @@
-"""The mode a module is in."""
+"""The mode a module is in, and the module behind a compiled one."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch import nn
 
-__all__ = ["evaluating"]
+__all__ = ["evaluating", "uncompiled"]
 
 _LOCK = threading.Lock()
 _HOLDERS: dict[int, int] = {}
@@ -36,3 +37,8 @@ def evaluating(module: nn.Module) -> Iterator[None]:
                 if not _HOLDERS[id(part)]:
                     del _HOLDERS[id(part)]
                     part.training = True
+
+
+def uncompiled(module: Any) -> Any:
+    """The module that torch.compile was given; another as it is."""
+    return getattr(module, "_orig_mod", module)

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from headwise.check.places.placing import leaves, placed
 from headwise.names import ModelError, ShapeError
+from headwise.nn.modes import uncompiled
 
 __all__ = ["Called", "Trace", "trace"]
 
@@ -93,7 +94,7 @@ def trace(
     if join is not None and (sum(join) != length or min(join) < 1):
         raise ShapeError(f"join={list(join)} must be lengths from 1 that make {length} in sum")
     recorder = _Recorder(length, batch, join, attached)
-    module = _as_written(module)
+    module = uncompiled(module)
     with recorder.on(module), _as_code():
         call()
     found = Trace(recorder.found(), length, batch)
@@ -238,12 +239,6 @@ def _ended(calls: Sequence[Called]) -> Iterator[Called]:
     for call in calls:
         yield from _ended(call.inside)
         yield call
-
-
-def _as_written(module: nn.Module) -> nn.Module:
-    written = getattr(module, "_orig_mod", module)
-    assert isinstance(written, nn.Module)
-    return written
 
 
 def _as_code() -> AbstractContextManager[object]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from headwise.hub.generating.ending import ends_of
 from headwise.hub.generating.running import Asked, check_writes, written_after
@@ -21,7 +23,8 @@ from headwise.hub.report import say
 from headwise.names import ConfigError, ModelError, TextError
 from headwise.nn import EncoderDecoder
 from headwise.nn.generating.drawing import Drawing, check_whole
-from headwise.nn.generating.writing import check_ids, uncompiled
+from headwise.nn.generating.writing import check_ids
+from headwise.nn.modes import uncompiled
 
 __all__ = ["Written", "generate", "write"]
 
@@ -248,13 +251,9 @@ def _ids(model: Model, text: str) -> list[int]:
 
 def _side_by_side(rows: Sequence[Sequence[int]], left: bool) -> tuple[Tensor, Tensor | None]:
     """Rows of unequal length in one tensor, and where they are padded; None where none is."""
-    longest = max(map(len, rows))
-    ids = torch.zeros(len(rows), longest, dtype=torch.long)
-    padding = torch.ones(len(rows), longest, dtype=torch.bool)
-    for i, row in enumerate(rows):
-        at = slice(longest - len(row), None) if left else slice(len(row))
-        ids[i, at] = torch.tensor(row)
-        padding[i, at] = False
+    pad = partial(pad_sequence, batch_first=True, padding_side="left" if left else "right")
+    ids = pad([torch.tensor(row) for row in rows])
+    padding = pad([torch.zeros(len(row), dtype=torch.bool) for row in rows], padding_value=True)
     return ids, padding if bool(padding.any()) else None
 
 

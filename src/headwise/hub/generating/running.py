@@ -17,8 +17,9 @@ from headwise.hub.reading import hushed
 from headwise.names import ConfigError, ModelError
 from headwise.nn import Decoder, EncoderDecoder
 from headwise.nn.generating.drawing import Drawing
-from headwise.nn.generating.writing import Each, uncompiled
+from headwise.nn.generating.writing import Each
 from headwise.nn.generating.writing import generate as write_on
+from headwise.nn.modes import uncompiled
 
 __all__ = ["Asked", "check_writes", "written_after"]
 

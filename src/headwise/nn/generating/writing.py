@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,9 +14,9 @@ from headwise.nn.cache import KVCache
 from headwise.nn.generating.drawing import Drawing, check_whole, generators_for
 from headwise.nn.generating.packing import packed
 from headwise.nn.models import Decoder, EncoderDecoder
-from headwise.nn.modes import evaluating
+from headwise.nn.modes import evaluating, uncompiled
 
-__all__ = ["Each", "check_ids", "generate", "room_for", "uncompiled"]
+__all__ = ["Each", "check_ids", "generate", "room_for"]
 
 Each = Callable[[Tensor], Tensor | None]
 """Called after each step with the new tokens [batch]; may give which rows [batch] are to end with them."""
@@ -89,11 +88,6 @@ def generate(
             if rows.done:
                 return rows.ids
             logits = reader.read(new[:, None])
-
-
-def uncompiled(model: Any) -> Any:
-    """The module that torch.compile was given; another as it is."""
-    return getattr(model, "_orig_mod", model)
 
 
 def room_for(model: Decoder | EncoderDecoder, length: int, max_new_tokens: int) -> int:
