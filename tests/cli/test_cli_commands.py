@@ -7,8 +7,10 @@ from cli_help import Cli
 from headwise.cli import app
 
 SEE = ["look", "generate", "serve", "profile", "roles", "circuits", "clusters", "neurons"]
+CHECK = ["mask", "audit"]
 CUT = ["ablate", "rank", "prune", "regroup", "heal", "time"]
-ORDER = [*SEE, "mask", "audit", *CUT, "doctor"]
+STUDY = ["train"]
+ORDER = [*SEE, *CHECK, *CUT, *STUDY, "doctor"]
 
 
 def test_the_commands(cli: Cli) -> None:
