@@ -97,7 +97,7 @@ def _when(count: int, real: Callable[..., object], after: bool) -> Callable[...,
 
 MOMENTS = {
     "half of the tensors": ("save_file", lambda: half_written),
-    "before the plain data": ("_write_json", lambda: before_json),
+    "before the plain data": ("write_json", lambda: before_json),
     "before it is on the disk": ("_sync", lambda: _when(1, room._sync, False)),
     "before it is moved into place": ("_sync", lambda: _when(4, room._sync, True)),
     "moved, the folder not on the disk": ("_sync", lambda: _when(5, room._sync, False)),
