@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+# Before torch is imported: so many threads has this process, and each that a test starts. The bits of one thread
+# are not those of several; and a copy of this process (a fork) that took more would wait for those it lacks.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_help import Cli, start
+from cli_help import Cli, run, start
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -105,9 +105,12 @@ def test_the_last_line_says_the_form_and_what_reads_it(
 
 
 def test_interrupted_then_killed_it_goes_on_bit_for_bit(
-    cli: Cli, text: Path, config: Path, tmp_path: Path
+    text: Path, config: Path, tmp_path: Path
 ) -> None:
-    """Ctrl-C ends after the step that runs, with a checkpoint; then a kill; then it goes on to the end."""
+    """Ctrl-C ends after the step that runs, with a checkpoint; then a kill; then it goes on to the end.
+
+    Each part is a process of its own: the bits of one thread are not those of several.
+    """
     whole, out = tmp_path / "whole", tmp_path / "run"
     options = (
         "--config",
@@ -116,7 +119,7 @@ def test_interrupted_then_killed_it_goes_on_bit_for_bit(
         "160",
         *("--set", "evaluate_every=50", "--set", "save_every=25"),
     )
-    assert cli("train", text, *options, "-o", whole).code == 0
+    assert run("train", text, *options, "-o", whole).code == 0
     process = start("train", text, *options, "-o", out)
     _wait(out, 3)
     process.send_signal(signal.SIGINT)
@@ -133,7 +136,7 @@ def test_interrupted_then_killed_it_goes_on_bit_for_bit(
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=100)
     assert len(read_log(out / "log.csv")) < 160
-    answer = cli("train", "--resume", out)
+    answer = run("train", "--resume", out)
     assert answer.code == 0, answer.err
     assert "going on after step" in answer.err
     assert same_run(out, whole)

@@ -18,6 +18,7 @@ from headwise.names import HeadwiseError
 from headwise.see.profile.together import Team
 from headwise.train.checkpoints import checkpoints
 from headwise.train.log import read_log
+from headwise.train.processes import joined
 from team_help import forked
 
 STEPS = {"steps": 6, "evaluate_every": 3, "save_every": 3, "clip": 0.3}
@@ -48,6 +49,17 @@ def together(folder: Path, **given: Any) -> list[dict[str, Any]]:
     found = forked(2, job)
     assert [one["size"] for one in found] == [2, 2]
     return found
+
+
+def test_a_team_takes_no_more_threads_than_this_process():
+    """A copy of a process that had several threads once cannot have them again: it would hang."""
+
+    def job(team: Team) -> int:
+        AcceleratorState._reset_state(reset_partial_state=True)
+        joined("cpu")
+        return torch.get_num_threads()
+
+    assert forked(2, job) == [1, 1]
 
 
 WAYS = {"whole": {}, "shards": {"shards": True}, "heads": {"tensor_parallel": 2}}
