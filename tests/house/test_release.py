@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import tarfile
@@ -197,11 +198,23 @@ def test_pictures_pages_and_tokens_that_are_none_are_told(tmp_path) -> None:
     (tmp_path / "page.html").write_text("<script></script>")
     with pytest.raises(ValueError, match="is no page"):
         jobs.page(tmp_path / "page.html")
-    (tmp_path / "zh.json").write_text(
-        '{"tokens": [{"text": "\ufffd", "start": 0, "end": 1}]}', "utf-8"
-    )
+
+
+@pytest.mark.parametrize("lost", ["its text", "a token"])
+def test_tokens_that_are_not_the_chinese_sentence_are_told(tmp_path, lost) -> None:
+    tokens = [{"text": c, "start": i, "end": i + 1} for i, c in enumerate(jobs.CHINESE)]
+
+    def found() -> str:
+        (tmp_path / "zh.json").write_text(json.dumps({"tokens": tokens}), encoding="utf-8")
+        return jobs.chinese(tmp_path)
+
+    assert found() == "18 tokens, each its own characters"
+    if lost == "a token":
+        tokens.pop()
+    else:
+        tokens[3]["text"] = "\ufffd"
     with pytest.raises(ValueError, match="not the sentence"):
-        jobs.chinese(tmp_path)
+        found()
 
 
 def job_told(tmp_path: Path, code: str) -> Outcome:
