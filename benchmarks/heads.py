@@ -35,7 +35,7 @@ from headwise.see.profile.profiler import Profiler
 from headwise.see.texts.batches import from_inputs
 
 ROOT = Path(__file__).parent.parent
-TEXTS = ("LICENSE", "README.md", "CONTRIBUTING.md", "docs/models.md", "benchmarks/README.md")
+TEXTS = ("LICENSE", "README.md", "CONTRIBUTING.md", "docs/en/models.md", "benchmarks/README.md")
 TOP, POOL = 8, 32
 KERNEL, PORTABLE, EAGER, LENS = (
     "headwise, kernel",

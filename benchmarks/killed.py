@@ -72,7 +72,7 @@ def measured(
     home: Path, kills: int, steps: int, seed: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     text, config = home / "text.txt", home / "recipe.toml"
-    pages = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("*.md"))
+    pages = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs/en").glob("*.md"))
     text.write_text("\n\n".join(path.read_text(encoding="utf-8") for path in pages))
     config.write_text(CONFIG.format(steps=steps))
     whole, run = home / "whole", home / "run"

@@ -4,7 +4,7 @@
 
 Each module is built anew for each seed and given to both: to pangolinn's CausalTestCase or
 EncoderPaddingTestCase through a wrapper as its documentation has it, run as a test runner does, and to `hw.audit`.
-Writes results/leak_tests.json, and its tables into docs/pangolinn.md. Not timed.
+Writes results/leak_tests.json, and its tables into docs/en/pangolinn.md. Not timed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from leak_cases import FAULTS, SOUND, Case
 from leak_modules import VOCAB
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "pangolinn.md"
+PAGE = Path(__file__).parents[1] / "docs" / "en" / "pangolinn.md"
 MARK = "<!-- tables: written by python benchmarks/leak_tests.py -->\n"
 SEEDS = 5
 TESTS = {

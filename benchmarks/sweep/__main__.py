@@ -2,7 +2,7 @@
 
 Each type is built tiny from its own config (shrink.py), its weights drawn wide, and audited in its own process.
 A run that was stopped goes on where it was. The table says what every class does in every dimension, and why where
-it is not clean (explained.py); docs/findings.md has the reports.
+it is not clean (explained.py); docs/en/findings.md has the reports.
 
     python benchmarks/sweep [--only llama,gpt2] [--dimensions future,cached] [--again] [--seconds 240] [--seed 0]
 """

@@ -1,4 +1,4 @@
-"""Why a class is not clean in a dimension, as read in its code; docs/findings.md says more."""
+"""Why a class is not clean in a dimension, as read in its code; docs/en/findings.md says more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/families.md says what the classes of the pinned transformers say, and tiny models bear it out."""
+"""docs/en/families.md says what the classes of the pinned transformers say, and tiny models bear it out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tiny_models import REFUSED, TABLE  # noqa: E402
 
 
 def _script():
-    spec = importlib.util.spec_from_file_location("families_page", ROOT / "docs" / "families.py")
+    spec = importlib.util.spec_from_file_location(
+        "families_page", ROOT / "docs" / "en" / "families.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -42,7 +44,7 @@ def test_the_page_is_what_the_classes_say(script, found) -> None:
         pytest.skip(f"the page is of transformers {written}, here is {transformers.__version__}")
     if importlib.util.find_spec("torchaudio"):
         pytest.skip("with torchaudio there are families that headwise's own requirements leave out")
-    assert text == script.page(found), "run python docs/families.py"
+    assert text == script.page(found), "run python docs/en/families.py"
 
 
 @pytest.mark.parametrize("name", [*TABLE, *REFUSED])

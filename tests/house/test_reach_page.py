@@ -1,4 +1,4 @@
-"""docs/reach.md and docs/pangolinn.md: their code runs, their numbers are those of the code and the results."""
+"""The pages on reach and pangolinn: their code runs, their numbers are those of the code and the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def page(name: str) -> str:
-    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    return (ROOT / "docs" / "en" / f"{name}.md").read_text(encoding="utf-8")
 
 
 def blocks(name: str, language: str) -> list[str]:
@@ -24,7 +24,7 @@ def blocks(name: str, language: str) -> list[str]:
 
 def test_the_python_on_the_page_of_reach_runs() -> None:
     held: dict = {}
-    exec(compile("\n".join(blocks("reach", "python")), "docs/reach.md", "exec"), held)
+    exec(compile("\n".join(blocks("reach", "python")), "docs/en/reach.md", "exec"), held)
     assert held["found"].path(11, 4) is not None
     assert held["step"].start == 8
     assert held["flow"].clean

@@ -54,7 +54,7 @@ def test_links_lead_somewhere(path):
     "page",
     [
         "README.md",
-        *(f"docs/{page}.md" for page in ("profile", "roles", "circuits", "neurons", "audit")),
+        *(f"docs/en/{page}.md" for page in ("profile", "roles", "circuits", "neurons", "audit")),
     ],
 )
 def test_the_python_runs(page, tmp_path, monkeypatch):
@@ -68,9 +68,9 @@ def test_the_python_runs(page, tmp_path, monkeypatch):
 def test_the_probe_of_words_on_the_page_gives_what_records_show():
     import headwise as hw
 
-    (page,) = [block for block in blocks("docs/profile.md", "python") if "units=words" in block]
+    (page,) = [block for block in blocks("docs/en/profile.md", "python") if "units=words" in block]
     held = {"hw": hw, "model": hw.load("smollm2")}
-    exec(compile(page, "docs/profile.md", "exec"), held)
+    exec(compile(page, "docs/en/profile.md", "exec"), held)
     one, other = (
         record.pattern("1.2", words=True) for record in hw.look(held["model"], held["stories"])
     )
@@ -84,7 +84,7 @@ def test_the_page_on_profiles_names_every_statistic():
     from headwise.see import probes
     from headwise.see.profile.asking import Settings
 
-    page = (ROOT / "docs/profile.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/en/profile.md").read_text(encoding="utf-8")
     names = [probe.name for probe in probes.BUILT_IN]
     kept = Settings((), {}, 1, 1, 1).statistics
     for name in (*names, *kept, "received", "pooled", "pooled_max"):
@@ -96,7 +96,7 @@ def test_the_page_on_roles_names_every_column():
 
     from headwise.see.roles.role import Role
 
-    page = " ".join((ROOT / "docs/roles.md").read_text(encoding="utf-8").split())
+    page = " ".join((ROOT / "docs/en/roles.md").read_text(encoding="utf-8").split())
     names = [part.name for part in fields(Role) if part.name != "head"]
     assert f"stream, layer, head, {', '.join(names)}." in page
 
@@ -104,11 +104,11 @@ def test_the_page_on_roles_names_every_column():
 @pytest.mark.parametrize("name", READMES)
 @pytest.mark.parametrize("page", ["profile", "roles", "circuits", "neurons", "audit"])
 def test_the_pages_are_linked(name, page):
-    assert f"](docs/{page}.md)" in (ROOT / name).read_text(encoding="utf-8")
+    assert f"](docs/en/{page}.md)" in (ROOT / name).read_text(encoding="utf-8")
 
 
 def test_the_page_on_circuits_names_every_number():
-    page = (ROOT / "docs/circuits.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/en/circuits.md").read_text(encoding="utf-8")
     for name in ("copying", "ov_norm", "qk_norm", *(f"{x}_composition" for x in "qkv")):
         assert f"`{name}`" in page, name
 
@@ -116,7 +116,7 @@ def test_the_page_on_circuits_names_every_number():
 def test_the_page_on_neurons_names_every_variable():
     from headwise.see.neurons.found import _SAYS
 
-    page = (ROOT / "docs/neurons.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/en/neurons.md").read_text(encoding="utf-8")
     for name in (*_SAYS, "norm", "share", "raises"):
         assert f"`{name}`" in page, name
 
@@ -128,19 +128,19 @@ def test_the_page_on_audits_names_every_dimension_verdict_and_argument():
     import headwise as hw
     from headwise.check.telling.report import DIMENSIONS, Verdict
 
-    page = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/en/audit.md").read_text(encoding="utf-8")
     arguments = [name for name in inspect.signature(hw.audit).parameters if name != "model"]
     for name in (*DIMENSIONS, *get_args(Verdict), *arguments):
         assert f"`{name}`" in page, name
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("page", ["README.md", "docs/circuits.md", "docs/audit.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/en/circuits.md", "docs/en/audit.md"])
 def test_the_commands_run(tmp_path, monkeypatch, capsys, page):
     from headwise.cli import main
 
     (tmp_path / "story.txt").write_text("Once upon a time there was a head.", encoding="utf-8")
-    pages = sorted((ROOT / "docs").glob("*.md"))
+    pages = sorted((ROOT / "docs/en").glob("*.md"))
     book = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     (tmp_path / "book.txt").write_text(book, encoding="utf-8")
     for block in blocks(page, "python"):

@@ -271,11 +271,11 @@ def test_a_model_of_transformers_with_an_attention_of_torch_in_it() -> None:
 
 
 def test_the_example_of_the_docs_runs() -> None:
-    text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "en" / "models.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     assert len(blocks) == 1
     scope: dict[str, Any] = {"my_tokenizer": words()}
-    exec(compile(blocks[0], "docs/models.md", "exec"), scope)
+    exec(compile(blocks[0], "docs/en/models.md", "exec"), scope)
     assert scope["pattern"].dims == ("query", "key")
     assert scope["record"].verified < 1e-5
 

@@ -1,4 +1,4 @@
-"""docs/blocks.md: its code runs, and says what it prints."""
+"""docs/en/blocks.md: its code runs, and says what it prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from headwise.nn import build
 from headwise.nn.families import FAMILIES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "blocks.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "en" / "blocks.md").read_text(encoding="utf-8")
 
 
 def blocks(kind: str) -> list[str]:

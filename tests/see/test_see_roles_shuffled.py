@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 def sentences() -> list[str]:
     """Lines of the project's own pages."""
-    pages = [ROOT / "LICENSE", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "LICENSE", *sorted((ROOT / "docs/en").glob("*.md"))]
     lines = [line.strip() for page in pages for line in page.read_text("utf-8").splitlines()]
     return sorted({line for line in lines if 50 < len(line) < 120})[:200]
 

@@ -83,7 +83,7 @@ def anatomy_of(model: nn.Module) -> Anatomy:
         raise ModelError(
             f"{type(model).__name__} cannot be looked into: none of its modules goes through transformers' "
             "attention interface, headwise.nn.MultiHeadAttention or torch.nn.MultiheadAttention; use a model class "
-            "of the newer style (docs/models.md), or build its attention from headwise.nn or torch.nn"
+            "of the newer style (docs/en/models.md), or build its attention from headwise.nn or torch.nn"
         )
     spoken = {path: said.get(path, path) for path in found}
     if len(set(spoken.values())) < len(found):  # words that something else has for its path

@@ -60,7 +60,7 @@ def routed(model: nn.Module) -> Iterator[None]:
         if not part._can_set_attn_implementation() and any(routes(type(m)) for m in part.modules()):
             raise ModelError(
                 f"{type(part).__name__} cannot be looked into: its class does not go through transformers' "
-                "attention interface; use a model class of the newer style (docs/models.md)"
+                "attention interface; use a model class of the newer style (docs/en/models.md)"
             )
     for name, mask in ((_NAME, sdpa_mask), (_NAME_OF["eager"], eager_mask)):
         AttentionInterface.register(name, _headwise)

@@ -240,7 +240,7 @@ class Following(TorchFunctionMode):
     def _refusal(self, function: str) -> ModelError:
         return ModelError(
             f"{type(self.module).__name__} cannot be looked into: between q k^T and the product with v it uses "
-            f"what headwise does not follow ({function}); docs/models.md says what it does"
+            f"what headwise does not follow ({function}); docs/en/models.md says what it does"
         )
 
 

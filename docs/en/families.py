@@ -1,6 +1,6 @@
-"""Write docs/families.md: which families of transformers can be looked into, found from their classes.
+"""Write docs/en/families.md: which families of transformers can be looked into, found from their classes.
 
-    python docs/families.py
+    python docs/en/families.py
 
 Nothing is built or loaded: each family's modeling file is imported and its classes are asked what the product
 asks (hub/anatomy: does its attention go through transformers' attention interface, or is it written out by hand in
@@ -31,7 +31,7 @@ REFUSED, NONE = "refused", "no attention"
 
 HEAD = """# Families of transformers {version}
 
-Written by `docs/families.py` from the classes of each family; a test holds it to them, and looks into tiny models
+Written by `docs/en/families.py` from the classes of each family; a test holds it to them, and looks into tiny models
 of more than a hundred of them.
 
 {counts}
@@ -90,7 +90,7 @@ def judge(family: str, file: ModuleType) -> Found:
 
 
 def page(found: dict[str, Found]) -> str:
-    """The text of docs/families.md."""
+    """The text of docs/en/families.md."""
     count = Counter(item.verdict for item in found.values())
     order = (LOOKED_INTO, FOLLOWED, IN_PART, COMPOSED, REFUSED, NONE)
     counts = "; ".join(f"{count[verdict]} {verdict}" for verdict in order)
