@@ -133,6 +133,14 @@ def test_twins_show_the_same_pictures(name: str) -> None:
     assert all(path.exists() for path in english + chinese)
 
 
+def test_links_of_the_readmes_lead_to_the_same_places() -> None:
+    ours, theirs = ([place(*link) for link in links(ROOT / name)] for name in READMES)
+    assert ours == theirs
+    files = [file for file, _ in links(ROOT / "README.zh-CN.md") if isinstance(file, Path)]
+    assert {language_of(file) for file in files if file.is_relative_to(DOCS)} == {"zh-CN"}
+    assert all(file.exists() for file in files)
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_links_of_twins_lead_to_the_same_places_each_in_its_language(name: str) -> None:
     english, chinese = both(name)
