@@ -1,8 +1,10 @@
 # make demo: set up, fetch the default model, look at a sentence. make test: every test. make check: the rest.
+# make test WORKERS=4: in so many processes, each with about 3 GB of memory; 0 = in one, which pdb asks for.
 # make kernel: build the CPU kernel beside the Python sources, by hand (setting up does it too).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
 READY := $(VENV)/.ready
 SENTENCE := The animal didn't cross the street because it was too tired
 
@@ -14,7 +16,7 @@ demo: $(READY)
 	$(BIN)/headwise look "$(SENTENCE)"
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks evidence
