@@ -1,4 +1,5 @@
 # make demo: set up, fetch the default model, look at a sentence. make test: every test. make check: the rest.
+# make docs: the site, into build/site; make docs LINKS=1 fetches external links too.
 # make kernel: build the CPU kernel beside the Python sources, by hand (setting up does it too).
 PYTHON ?= python3
 VENV := .venv
@@ -6,9 +7,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SENTENCE := The animal didn't cross the street because it was too tired
 
+SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -c docs
+
 KERNEL := kernel/CMakeLists.txt $(wildcard kernel/*.cpp kernel/*.h kernel/*.inl)
 
-.PHONY: demo test check format kernel bench clean
+.PHONY: demo test check format docs kernel bench clean
 
 demo: $(READY)
 	$(BIN)/headwise look "$(SENTENCE)"
@@ -30,6 +33,17 @@ bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt ".[bench]"
 	$(BIN)/python benchmarks
 
+docs: $(READY)
+	rm -rf build/site
+	SITE_LANGUAGE=en $(SPHINX) -b html -d build/pages-en . build/site
+	SITE_LANGUAGE=zh-CN $(SPHINX) -b html -d build/pages-zh . build/site/zh-CN
+	$(BIN)/python docs/site/links.py build/site
+ifdef LINKS
+	SITE_LANGUAGE=en $(SPHINX) -b linkcheck -d build/pages-en . build/links
+	SITE_LANGUAGE=zh-CN $(SPHINX) -b linkcheck -d build/pages-zh . build/links-zh
+endif
+	@echo "The site: build/site/index.html"
+
 kernel:
 	cmake -S kernel -B build/kernel -DPython_EXECUTABLE="$(shell command -v $(PYTHON))"
 	cmake --build build/kernel
@@ -37,7 +51,7 @@ kernel:
 $(READY): pyproject.toml constraints.txt $(KERNEL)
 	@echo "Installing into $(VENV): about 1.5 GB with PyTorch, some minutes the first time"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,docs]"
 	touch $(READY)
 	@echo "Installed into $(VENV)"
 
