@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from headwise.show.grid import Grid, GridCell
 from headwise.show.palette import hex_of, ink_on, kind_shade, kv_starts
-from headwise.show.picture_style import add_caption, hatch, hatched, new_figure
+from headwise.show.picture_style import add_caption, fitted, hatch, hatched, new_figure
 
 __all__ = ["grid_figure"]
 
@@ -97,7 +97,7 @@ def _legend(figure: Figure, grid: Grid, columns: int, *, missing: bool) -> None:
         loc="outside upper center",
         ncols=columns,
         frameon=False,
-        title=grid.title,
+        title=fitted(figure, grid.title),
         handlelength=1.2,
         columnspacing=1.2,
     )

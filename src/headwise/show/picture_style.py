@@ -19,6 +19,7 @@ __all__ = [
     "FONT",
     "add_caption",
     "add_hidden_key",
+    "fitted",
     "hatch",
     "hatched",
     "new_figure",
@@ -101,6 +102,11 @@ def add_hidden_key(axes: Axes) -> None:
 
 def add_caption(figure: Figure, caption: str) -> None:
     """The caption below the figure, left-aligned, wrapped to its width."""
-    letters = int(figure.get_figwidth() * 72 / (FONT * 0.52)) - 4
-    text = figure.supxlabel(wrapped(caption, max(20, letters)), x=0.02, ha="left", fontsize=FONT)
+    text = figure.supxlabel(fitted(figure, caption), x=0.02, ha="left", fontsize=FONT)
     text.set_parse_math(False)
+
+
+def fitted(figure: Figure, text: str) -> str:
+    """The text in lines that fit the figure's width."""
+    letters = int(figure.get_figwidth() * 72 / (FONT * 0.52)) - 4
+    return wrapped(text, max(20, letters))
