@@ -79,7 +79,7 @@ WORDS = {
     "zh-CN": {
         "title": "每个头都经过同一个函数",
         "text": ("文本", "任何语言"),
-        "tokens": ("词元", "各自对应原文的字符"),
+        "tokens": ("token", "各自对应原文的字符"),
         "model": ("模型", "transformers、torch、你的、我们的"),
         "logits": ("logits", "观察不改变它"),
         "attend": ("attend(q, k, v, mask) → z", "每个注意力层上有一个接点:谁能看谁,以及 W_O 之前的 z"),
