@@ -4,7 +4,7 @@
 
 Each module is built anew for each seed and given to both: to pangolinn's CausalTestCase or
 EncoderPaddingTestCase through a wrapper as its documentation has it, run as a test runner does, and to `hw.audit`.
-Writes results/leak_tests.json, and its tables into docs/en/pangolinn.md. Not timed.
+Writes results/leak_tests.json, and (leak_pages.py) its tables into docs/*/pangolinn.md. Not timed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import platform
 import unittest
 from collections import Counter
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,10 +23,8 @@ from torch import Tensor, nn
 import headwise as hw
 from leak_cases import FAULTS, SOUND, Case
 from leak_modules import VOCAB
+from leak_pages import RESULTS, write
 
-RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "en" / "pangolinn.md"
-MARK = "<!-- tables: written by python benchmarks/leak_tests.py -->\n"
 SEEDS = 5
 TESTS = {
     False: ("test_gradient_not_flowing_from_future", "test_not_looking_at_the_future"),
@@ -102,42 +99,14 @@ def measured(case: Case) -> dict[str, Any]:
     }
 
 
-def _said(counts: dict[str, int]) -> str:
-    return ", ".join(
-        f"{said} {times}" if len(counts) > 1 else said for said, times in counts.items()
-    )
-
-
-def _row(row: dict[str, Any]) -> str:
-    places = [place for place, times in row["where"].items() if times * 2 > SEEDS]
-    more = f": {'; '.join(places)}" if places else ""
-    one, two = map(_said, row["pangolinn"])
-    return f"| {row['name']} | {one} | {two} | {_said(row['audit'])}{more} |"
-
-
-def table(rows: list[dict[str, Any]], encoder: bool) -> list[str]:
-    names = ("padding area", "batch size") if encoder else ("gradient", "prefix")
-    head = f"| {'encoder' if encoder else 'decoder'} | pangolinn, {names[0]} | pangolinn, {names[1]} | audit |"
-    lines = [head, "| --- | --- | --- | --- |"]
-    for good, name in ((False, "faults"), (True, "sound")):
-        lines.append(f"| **{name}** | | | |")
-        lines += [_row(row) for row in rows if row["encoder"] == encoder and row["sound"] == good]
-    return lines
-
-
 def main() -> None:
     torch.set_num_threads(1)
     rows = [measured(case) for case in (*FAULTS, *SOUND)]
     versions = {name: version(name) for name in ("headwise", "pangolinn", "torch")}
     held = {"versions": versions, "python": platform.python_version(), "seeds": SEEDS, "rows": rows}
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "leak_tests.json").write_text(json.dumps(held, indent=1) + "\n")
-    said = ", ".join(f"{name} {number}" for name, number in versions.items())
-    tables = [*table(rows, False), "", *table(rows, True)]
-    above, mark, _ = PAGE.read_text().partition(MARK)
-    assert mark, f"{PAGE} has lost its line {MARK!r}"
-    counted = f"{SEEDS} seeds each; a number stands where they differ. {said}."
-    PAGE.write_text("\n".join([above + mark, counted, "", *tables, ""]))
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(held, indent=1) + "\n")
+    write(held)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write docs/en/families.md: which families of transformers can be looked into, found from their classes.
+"""Write docs/*/families.md: which families of transformers can be looked into, found from their classes.
 
     python docs/en/families.py
 
@@ -13,7 +13,7 @@ import importlib
 import inspect
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -25,14 +25,14 @@ from transformers.models.auto.configuration_auto import model_type_to_module_nam
 
 from headwise.hub.anatomy import attends, by_itself, hides, routes
 
-PAGE = Path(__file__).with_name("families.md")
+DOCS = Path(__file__).parents[1]
 LOOKED_INTO, FOLLOWED, IN_PART, COMPOSED = "looked into", "followed", "in part", "as its parts"
 REFUSED, NONE = "refused", "no attention"
 
-HEAD = """# Families of transformers {version}
+ENGLISH = """# Families of transformers {version}
 
-Written by `docs/en/families.py` from the classes of each family; a test holds it to them, and looks into tiny models
-of more than a hundred of them.
+Written by `docs/en/families.py` from the classes of each family; a test holds it to them, and looks into tiny
+models of more than a hundred of them.
 
 {counts}
 
@@ -51,6 +51,53 @@ A model may still be refused when it runs (windows of an image, packed images): 
 | family | | attention written out by hand, or *not seen* |
 |---|---|---|
 """
+
+
+CHINESE = """# transformers {version} 的家族
+
+由 `docs/en/families.py` 根据每个家族的类写成;有测试使它与这些类一致,并实际看过其中一百多个家族的小模型。
+
+{counts}
+
+- **能看**:该家族的每个注意力类都经过 transformers 的注意力接口。
+- **跟踪**:它的一些注意力类(列在旁边)是手写的。运行时读取它们的头,从查询与键的乘积开始,到与值的乘积为止。
+  在两者之间还做别的事的类(或做两次注意力,或在输入的片段上做),运行时会报出名字并拒绝。
+- **部分**:旁边列出的类自行计算注意力。两种都有的模型,看的时候不含这些类,加载时会说明;只有这种类的模型会被拒绝。
+- **看其组成部分**:由其他家族的模型组成,那些模型能看多少,它就能看多少。
+- **拒绝**:它的注意力类自行计算注意力。
+- **没有注意力**:没有可看的 softmax 注意力。
+
+模型仍可能在运行时被拒绝(图像的窗口、打包的图像):见 [models.md](models.md)。
+
+| 家族 | | 手写的注意力,或*看不到的* |
+|---|---|---|
+"""
+VERDICTS = {
+    LOOKED_INTO: "能看",
+    FOLLOWED: "跟踪",
+    IN_PART: "部分",
+    COMPOSED: "看其组成部分",
+    REFUSED: "拒绝",
+    NONE: "没有注意力",
+}
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a page says in its language: all above the rows, the counts of families, a word for each verdict."""
+
+    head: str
+    counts: str
+    count: str
+    between: str
+    verdicts: Mapping[str, str]
+
+
+SAME = {name: name for name in VERDICTS}
+LANGUAGES = {
+    "en": Words(ENGLISH, "{families} families: {counts}.", "{n} {said}", "; ", SAME),
+    "zh-CN": Words(CHINESE, "{families} 个家族:{counts}。", "{said} {n} 个", ";", VERDICTS),
+}
 
 
 @dataclass(frozen=True)
@@ -89,14 +136,20 @@ def judge(family: str, file: ModuleType) -> Found:
     return Found(family, COMPOSED if any(_holds_models(cls, file) for cls in classes) else NONE)
 
 
-def page(found: dict[str, Found]) -> str:
-    """The text of docs/en/families.md."""
+def page(found: dict[str, Found], language: str) -> str:
+    """The text of families.md in a language."""
+    words = LANGUAGES[language]
     count = Counter(item.verdict for item in found.values())
-    order = (LOOKED_INTO, FOLLOWED, IN_PART, COMPOSED, REFUSED, NONE)
-    counts = "; ".join(f"{count[verdict]} {verdict}" for verdict in order)
-    rows = [f"| {x.family} | {x.verdict} | {_beside(x)} |" for x in found.values()]
-    head = HEAD.format(version=transformers.__version__, counts=f"{len(found)} families: {counts}.")
+    told = [words.count.format(n=count[name], said=said) for name, said in words.verdicts.items()]
+    counts = words.counts.format(families=len(found), counts=words.between.join(told))
+    rows = [f"| {x.family} | {words.verdicts[x.verdict]} | {_beside(x)} |" for x in found.values()]
+    head = words.head.format(version=transformers.__version__, counts=counts)
     return head + "\n".join(rows) + "\n"
+
+
+def path(language: str) -> Path:
+    """Where the page of a language lies."""
+    return DOCS / language / "families.md"
 
 
 def _beside(item: Found) -> str:
@@ -136,4 +189,6 @@ def _is_other_model(name: str, file: ModuleType) -> bool:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(families()), encoding="utf-8")
+    found = families()
+    for language in LANGUAGES:
+        path(language).write_text(page(found, language), encoding="utf-8")

@@ -1,8 +1,9 @@
-"""docs/en/families.md says what the classes of the pinned transformers say, and tiny models bear it out."""
+"""docs/*/families.md say what the classes of the pinned transformers say, and tiny models bear it out."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -37,14 +38,16 @@ def found(script):
     return script.families()
 
 
-def test_the_page_is_what_the_classes_say(script, found) -> None:
-    text = script.PAGE.read_text(encoding="utf-8")
-    written = text.splitlines()[0].removeprefix("# Families of transformers ")
-    if transformers.__version__ != written:
-        pytest.skip(f"the page is of transformers {written}, here is {transformers.__version__}")
+@pytest.mark.parametrize("language", ["en", "zh-CN"])
+def test_the_page_is_what_the_classes_say(script, found, language: str) -> None:
+    text = script.path(language).read_text(encoding="utf-8")
+    written = re.search(r"^#.*transformers ([\d.]+)", text)
+    assert written is not None
+    if transformers.__version__ != written[1]:
+        pytest.skip(f"the page is of transformers {written[1]}, here is {transformers.__version__}")
     if importlib.util.find_spec("torchaudio"):
         pytest.skip("with torchaudio there are families that headwise's own requirements leave out")
-    assert text == script.page(found), "run python docs/en/families.py"
+    assert text == script.page(found, language), "run python docs/en/families.py"
 
 
 @pytest.mark.parametrize("name", [*TABLE, *REFUSED])
