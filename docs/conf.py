@@ -27,7 +27,7 @@ here = LANGUAGES[site_language]
 
 project = "headwise"
 version = release = headwise.__version__
-copyright = "the authors of headwise"  # noqa: A001
+copyright = "the authors of headwise"
 root_doc = here.start
 include_patterns = [f"{here.start}.md", f"{here.folder}/*.md", *SHARED]
 exclude_patterns = [".*", "build", "dist", "src", "tests", "kernel"]
