@@ -10,6 +10,7 @@ WORKERS ?= 2
 READY := $(VENV)/.ready
 SENTENCE := The animal didn't cross the street because it was too tired
 
+CODE := src tests benchmarks evidence release docs/conf.py docs/inside.py docs/site
 SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -c docs
 
 KERNEL := kernel/CMakeLists.txt $(wildcard kernel/*.cpp kernel/*.h kernel/*.inl)
@@ -23,14 +24,14 @@ test: $(READY)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks evidence release
-	$(BIN)/ruff check src tests benchmarks evidence release
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/house -m "not models"
 
 format: $(READY)
-	$(BIN)/ruff format src tests benchmarks evidence release
-	$(BIN)/ruff check --fix src tests benchmarks evidence release
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
 
 bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt ".[bench]"

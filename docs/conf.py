@@ -21,12 +21,13 @@ from contents import LANGUAGES, SHARED, toctrees  # noqa: E402
 
 import headwise  # noqa: E402
 
-language = os.environ.get("SITE_LANGUAGE", "en")
-here = LANGUAGES[language]
+site_language = os.environ.get("SITE_LANGUAGE", "en")
+language = site_language.replace("-", "_")  # as Sphinx writes it
+here = LANGUAGES[site_language]
 
 project = "headwise"
 version = release = headwise.__version__
-copyright = "the authors of headwise"  # noqa: A001
+copyright = "the authors of headwise"
 root_doc = here.start
 include_patterns = [f"{here.start}.md", f"{here.folder}/*.md", *SHARED]
 exclude_patterns = [".*", "build", "dist", "src", "tests", "kernel"]
@@ -41,11 +42,12 @@ extensions = [
 start_toctrees = toctrees(ROOT, here)
 
 nitpicky = True
+smartquotes = False
 nitpick_ignore_regex = [("py:class", ".*")]  # a type in a signature need not be in the reference
 default_role = "code"
 highlight_language = "text"
 myst_heading_anchors = 4
-myst_enable_extensions = ["dollarmath", "html_image"]
+myst_enable_extensions = ["html_image"]
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
@@ -58,8 +60,6 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "furo"
 html_title = "headwise"
-html_language = language
-html_baseurl = ""
 html_copy_source = False
 html_show_sphinx = False
 templates_path = ["site/templates"]

@@ -66,25 +66,46 @@ WORDS = {
         "tokens": ("tokens", "each with its characters"),
         "model": ("model", "transformers', torch's, yours, ours"),
         "logits": ("logits", "unchanged by looking"),
-        "attend": ("attend(q, k, v, mask) → z", "a tap on each attention layer: who may see whom, and z before W_O"),
-        "fast": ("fast path: nothing asked", "fused attention or the compiled kernel", "gates and edits of z act here too"),
-        "stream": ("streaming path: statistics asked", "blocks of queries, never n × n", "the compiled kernel, or plain torch: same numbers"),
+        "attend": (
+            "attend(q, k, v, mask) → z",
+            "a tap on each attention layer: who may see whom, and z before W_O",
+        ),
+        "fast": (
+            "fast path: nothing asked",
+            "fused attention or the compiled kernel",
+            "gates and edits of z act here too",
+        ),
+        "stream": (
+            "streaming path: statistics asked",
+            "blocks of queries, never n × n",
+            "the compiled kernel, or plain torch: same numbers",
+        ),
         "record": ("record", "q, k, mask of one text;", "any head unfolded when asked"),
         "profile": ("profile", "statistics of every head", "over a corpus, in two halves"),
         "roles": ("roles", "probe against baseline,", "with the cases"),
         "rank": ("importance", "gradients at gates,", "or heads left out"),
         "cut": ("smaller model", "pruned; proved = heads at 0"),
-        "pictures": ("pictures", "terminal, PNG and SVG, one page for the browser, notebook, server, tables"),
+        "pictures": (
+            "pictures",
+            "terminal, PNG and SVG, one page for the browser, notebook, server, tables",
+        ),
     },
     "zh-CN": {
         "title": "每个头都经过同一个函数",
         "text": ("文本", "任何语言"),
-        "tokens": ("词元", "各自对应原文的字符"),
+        "tokens": ("token", "各自对应原文的字符"),
         "model": ("模型", "transformers、torch、你的、我们的"),
         "logits": ("logits", "观察不改变它"),
-        "attend": ("attend(q, k, v, mask) → z", "每个注意力层上有一个接点:谁能看谁,以及 W_O 之前的 z"),
+        "attend": (
+            "attend(q, k, v, mask) → z",
+            "每个注意力层上有一个接点:谁能看谁,以及 W_O 之前的 z",
+        ),
         "fast": ("快路径:什么都不问", "融合注意力或编译好的内核", "门和对 z 的改动也在这里"),
-        "stream": ("流式路径:要统计量", "按查询分块,从不占用 n × n", "编译好的内核或纯 torch:数字相同"),
+        "stream": (
+            "流式路径:要统计量",
+            "按查询分块,从不占用 n × n",
+            "编译好的内核或纯 torch:数字相同",
+        ),
         "record": ("记录", "一段文本的 q、k 和掩码;", "要看哪个头再展开"),
         "profile": ("统计", "每个头在语料上的统计量,", "分成两半"),
         "roles": ("角色", "探针对照基线,", "附上实例"),
@@ -92,7 +113,7 @@ WORDS = {
         "cut": ("更小的模型", "剪枝;证明等于把这些头置零"),
         "pictures": ("图", "终端、PNG 和 SVG、浏览器里的单页、notebook、服务器、表格"),
     },
-}  # fmt: skip
+}
 
 
 def picture(language: str) -> str:

@@ -62,5 +62,13 @@ def _there(root: Path, here: Language, names: tuple[str, ...]) -> list[str]:
 
 def _toctree(caption: str, pages: list[str]) -> str:
     return "\n".join(
-        ["```{toctree}", ":hidden:", f":caption: {caption}", "", *(f"/{x}" for x in pages), "```", ""]
+        [
+            "```{toctree}",
+            ":hidden:",
+            f":caption: {caption}",
+            "",
+            *(f"/{x}" for x in pages),
+            "```",
+            "",
+        ]
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from contents import LANGUAGES, Language
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.osutil import relative_uri
-
-from contents import LANGUAGES, Language
 
 LINKED_ONLY = ("benchmarks/results/", "evidence/")
 """Folders whose pages are reached by links, not by the sidebar."""

@@ -9,6 +9,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.pycode import ModuleAnalyzer
 
 HOMES = ("headwise", "headwise.names", "headwise.masks", "headwise.nn", "headwise.probes")
 CODE = re.compile(r"(`+[^`]+`+)")
@@ -17,6 +18,7 @@ CODE = re.compile(r"(`+[^`]+`+)")
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect to Sphinx."""
     app.connect("autodoc-process-docstring", prepare)
+    app.connect("autodoc-process-signature", leave_overloads)
     app.connect("missing-reference", resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -36,6 +38,14 @@ def prepare(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: 
     kind = "object" if what in ("property", "attribute") else what  # else a colon would end a type
     config = Config(napoleon_use_rtype=False)
     lines[:] = GoogleDocstring(told, config, app, kind, name, value, options).lines()
+
+
+def leave_overloads(app: Sphinx, what: str, name: str, value: Any, *_: Any) -> None:
+    """Show the one signature with the shapes, not the overloads that type checkers read."""
+    if what == "function":
+        analyzer = ModuleAnalyzer.for_module(value.__module__)
+        analyzer.analyze()
+        analyzer.overloads.clear()
 
 
 def _begins_example(lines: list[str], i: int) -> bool:

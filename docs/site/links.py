@@ -67,7 +67,9 @@ def main() -> int:
     broken, outside = follow(site)
     for link, pages in sorted(outside.items()):
         if link.startswith("http"):
-            print(f"outside: {link} ({pages[0]}{f' and {len(pages) - 1} more' if pages[1:] else ''})")
+            print(
+                f"outside: {link} ({pages[0]}{f' and {len(pages) - 1} more' if pages[1:] else ''})"
+            )
     for line in broken:
         print(f"broken: {line}", file=sys.stderr)
     count = sum(1 for _ in site.rglob("*.html"))

@@ -1,0 +1,73 @@
+"""What the site is checked by, and what Sphinx is taught: broken links are found, Chinese can be searched."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pages_help import ROOT
+
+sys.path.append(str(ROOT / "docs" / "site"))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Two pages in two languages, with links that hold, and one outside."""
+    (tmp_path / "zh-CN").mkdir()
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top">A</h1><a href="zh-CN/b.html#页">b</a><a href="#top">up</a>'
+        '<a href="https://example.org/">out</a>'
+    )
+    (tmp_path / "zh-CN" / "b.html").write_text('<h1 id="页">B</h1><a href="../a.html">a</a>')
+    return tmp_path
+
+
+def test_a_site_whose_links_hold_has_none_broken(site):
+    from links import follow
+
+    assert follow(site) == ([], {"https://example.org/": ["a.html"]})
+
+
+@pytest.mark.parametrize(
+    ("link", "says"),
+    [
+        ("gone.html", "gone.html leads to no file"),
+        ("zh-CN/b.html#top", "zh-CN/b.html#top leads to no such place"),
+        ("#nowhere", "#nowhere leads to no such place"),
+        ("zh-CN/", "zh-CN/ leads to no file"),
+    ],
+)
+def test_a_broken_link_is_told_with_its_page(site, link, says):
+    from links import follow
+
+    page = site / "a.html"
+    page.write_text(page.read_text() + f'<a href="{link}">x</a>')
+    assert follow(site)[0] == [f"a.html: {says}"]
+
+
+def test_a_picture_that_is_not_there_is_told(site):
+    from links import follow
+
+    (site / "a.html").write_text('<img src="maps.svg">')
+    assert follow(site)[0][0] == "a.html: maps.svg leads to no file"
+
+
+def test_chinese_is_found_by_pairs_of_characters():
+    pytest.importorskip("sphinx")
+    from searching import Pairs
+
+    assert Pairs({}).split("注意力头 attend 看") == ["注意", "意力", "力头", "attend", "看"]
+
+
+def test_docstrings_are_told_as_they_are_written():
+    pytest.importorskip("sphinx")
+    from docstrings import prepare
+
+    lines = ["The bias |a - b| of *.md.", "", "    f(**x)", "", "Args:", "    a: of `|b|`."]
+    prepare(SimpleNamespace(config=None), "function", "f", None, None, lines)
+    assert lines[0] == r"The bias \|a - b\| of \*.md."
+    assert [line for line in lines if line.strip()][1:3] == [".. code-block:: python", "    f(**x)"]
+    assert ":param a: of `|b|`." in lines
