@@ -1,6 +1,7 @@
 """All benchmarks one after the other, then their tables into README.md: python benchmarks [CORPUS].
 
-CORPUS is the file of sentences for corpus.py, which is left out without one.
+CORPUS is the file of sentences for corpus.py, which is left out without one. `python benchmarks peers` runs
+headwise beside other tools alone, and writes the tables of docs/en/why.md and docs/zh-CN/why.md.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ MARK = "<!-- tables: written by python benchmarks -->\n"
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["peers"]:
+        command = [sys.executable, str(HERE / "peers"), *sys.argv[2:]]
+        sys.exit(subprocess.run(command, check=False).returncode)
     for part in PARTS:
         subprocess.run([sys.executable, str(HERE / f"{part}.py")], check=True)
     if len(sys.argv) > 1:

@@ -1,0 +1,211 @@
+"""Time and memory of all patterns, and of a pass with heads at zero, GPT-2 small's shape with random weights.
+
+Patterns: reference is the forward pass with scaled_dot_product_attention and no logits; all others end with every
+pattern of every head as tensors, except `headwise, record`, which holds queries and keys and makes rows when asked.
+TransformerLens makes the logits too, as its models come with them. Zeroing: a pass with logits and a head of each
+layer at zero; before it is timed all give the same logits.
+"""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from subjects import gpt2
+from torch import Tensor, nn
+
+import headwise as hw
+from harness import Plan, Row, compare, timed
+
+RECORD, ALL, EAGER, LENS, SIGHT = (
+    "headwise, record",
+    "headwise, record and all patterns",
+    "transformers, eager",
+    "TransformerLens",
+    "nnsight, eager",
+)
+Call = Callable[[], object]
+LENGTHS = (256, 1024)
+PATTERNS = "patterns, n {}"
+MEMORY = "memory of patterns, n {}, MiB"
+ZEROED = "12 heads at zero, n {}"
+HEAD = 5
+SLICE = slice(HEAD * 64, (HEAD + 1) * 64)
+
+
+def lens_of(module: nn.Module) -> nn.Module:
+    from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
+
+    whole = copy.deepcopy(module)
+    return build_bridge_from_module(whole, "GPT2LMHeadModel", hf_config=whole.config)
+
+
+def eager_of(module: nn.Module) -> nn.Module:
+    made = copy.deepcopy(module)
+    made.set_attn_implementation("eager")
+    return made
+
+
+def plain_call(module: nn.Module, ids: Tensor) -> Call:
+    return lambda: module.transformer(ids, use_cache=False).last_hidden_state
+
+
+def record_call(module: nn.Module, ids: Tensor, patterns: bool) -> Call:
+    model = hw.load(module.transformer)
+
+    def call() -> object:
+        record = hw.look(model, {"input_ids": ids})[0]
+        return [layer.scores.rows() for layer in record.layers.values()] if patterns else record
+
+    return call
+
+
+def eager_call(module: nn.Module, ids: Tensor) -> Call:
+    eager = eager_of(module).transformer
+    return lambda: list(eager(ids, use_cache=False, output_attentions=True).attentions)
+
+
+def lens_call(module: nn.Module, ids: Tensor) -> Call:
+    bridge = lens_of(module)
+
+    def call() -> object:
+        _, cache = bridge.run_with_cache(
+            ids, names_filter=lambda name: name.endswith("hook_pattern")
+        )
+        return list(cache.values())
+
+    return call
+
+
+def sight_call(module: nn.Module, ids: Tensor) -> Call:
+    import nnsight
+
+    model = nnsight.NNsight(eager_of(module).transformer)
+
+    def call() -> object:
+        with model.trace(ids, use_cache=False):
+            found = nnsight.save([block.attn.output[1] for block in model.h])
+        return found  # noqa: RET504  # a trace is not left by return
+
+    return call
+
+
+MAKERS: dict[str, Callable[[nn.Module, Tensor], Call]] = {
+    "plain": plain_call,
+    RECORD: lambda module, ids: record_call(module, ids, False),
+    ALL: lambda module, ids: record_call(module, ids, True),
+    EAGER: eager_call,
+    LENS: lens_call,
+    SIGHT: sight_call,
+}
+
+
+def patterns(length: int, seconds: float) -> list[Row]:
+    """The rows of all patterns at one length; all ways give the same before they are timed."""
+    module, ids = gpt2(length)
+    calls = {name: make(module, ids) for name, make in MAKERS.items()}
+    wanted = calls[EAGER]()
+    for name in (ALL, LENS, SIGHT):
+        for found, right in zip(calls[name](), wanted, strict=True):
+            torch.testing.assert_close(found, right, rtol=0, atol=1e-5)
+    runs = {name: timed(call, 1) for name, call in calls.items()}
+    return compare(PATTERNS.format(length), runs, "plain", {}, Plan(seconds, least=3, warm=0))
+
+
+def memory(length: int) -> list[Row]:
+    """Peaks of processes of their own beyond the peak of the plain pass, which stands in place of ms."""
+    peaks = {name: _peak(name, length) for name in MAKERS}
+    plain = peaks.pop("plain")
+    return [
+        Row(MEMORY.format(length), name, *[peak - plain] * 5, 1, plain)
+        for name, peak in peaks.items()
+    ]
+
+
+def _peak(name: str, length: int) -> float:
+    command = [sys.executable, str(Path(__file__).parent), "--peak", name, "--length", str(length)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def peak(name: str, length: int) -> float:
+    """MiB by which the second of two calls raises this process's peak above what it holds after the first.
+
+    So the copy of the model that a tool keeps, and its imports, do not count.
+    """
+    call = MAKERS[name](*gpt2(length))
+    with torch.no_grad():
+        held = call()
+        del held
+        Path("/proc/self/clear_refs").write_text("5")
+        before = _status("VmRSS")
+        held = call()
+        most = _status("VmHWM")
+        del held
+    return most - before
+
+
+def _status(name: str) -> float:
+    return int(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0]) / 1024
+
+
+def zero_calls(module: nn.Module, ids: Tensor) -> dict[str, Call]:
+    """A pass with a head of each layer at zero, in three ways, what each must set up included."""
+    import nnsight
+
+    model, bridge, sight = hw.load(module), lens_of(module), nnsight.NNsight(module)
+    heads = [f"{layer}.{HEAD}" for layer in range(12)]
+
+    def ours() -> object:
+        with hw.ablate(model, heads, how="zero"):
+            return module(ids, use_cache=False).logits
+
+    def hook(z: Tensor, hook: object) -> Tensor:
+        z = z.clone()
+        z[:, :, HEAD] = 0
+        return z
+
+    def theirs() -> object:
+        return bridge.run_with_hooks(
+            ids, fwd_hooks=[(f"blocks.{layer}.attn.hook_z", hook) for layer in range(12)]
+        )
+
+    def traced() -> object:
+        with sight.trace(ids, use_cache=False):
+            for layer in range(12):
+                sight.transformer.h[layer].attn.c_proj.input[:, :, SLICE] = 0
+            found = sight.lm_head.output.save()
+        return found  # noqa: RET504
+
+    return {"headwise": ours, "TransformerLens": theirs, "nnsight": traced}
+
+
+def zeroing(length: int, seconds: float) -> list[Row]:
+    """The rows of a pass with heads at zero."""
+    module, ids = gpt2(length)
+    calls = zero_calls(module, ids)
+    wanted = copy.deepcopy(module)
+    for block in wanted.transformer.h:
+        block.attn.c_proj.weight.data[SLICE] = 0
+    right = wanted(ids, use_cache=False).logits
+
+    def whole() -> object:
+        return module(ids, use_cache=False).logits
+
+    for call in calls.values():
+        torch.testing.assert_close(call(), right, rtol=0, atol=1e-4)
+    runs = {name: timed(call, 1) for name, call in {"plain": whole, **calls}.items()}
+    return compare(ZEROED.format(length), runs, "plain", {}, Plan(seconds, least=7, warm=1))
+
+
+def measured(seconds: float) -> list[Row]:
+    """All rows."""
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        rows = [row for length in LENGTHS for row in patterns(length, seconds)]
+        rows += zeroing(256, seconds)
+    return rows + memory(1024)
