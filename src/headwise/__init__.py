@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from headwise import nn as nn
     from headwise.check.asserting import assert_no_leak as assert_no_leak
     from headwise.check.auditing import audit as audit
+    from headwise.check.counting.counting import ledger as ledger
+    from headwise.check.counting.varying import ledgers as ledgers
     from headwise.check.flow.flowing import flow as flow
     from headwise.core import masks as masks
     from headwise.core.attention import attend as attend
@@ -90,6 +92,8 @@ _HOMES = {
     "heal": "headwise.cut.healing.healing",
     "importance": "headwise.cut.ranking.importance",
     "learn_gates": "headwise.cut.learning.learning",
+    "ledger": "headwise.check.counting.counting",
+    "ledgers": "headwise.check.counting.varying",
     "load": "headwise.hub.load",
     "load_importance": "headwise.cut.ranking.files",
     "load_neurons": "headwise.see.neurons.files",
@@ -140,6 +144,8 @@ __all__ = [
     "heal",
     "importance",
     "learn_gates",
+    "ledger",
+    "ledgers",
     "load",
     "load_importance",
     "load_neurons",

@@ -125,7 +125,7 @@ class Attributed:
             return [("q", width["q"]), ("k", left)]
         if "k" in roles and "v" in roles and left > 0:
             values, rest = divmod(left * dims[1], dims[0] + dims[1])
-            if rest or left != width["k"] + width["v"] and left % (dims[0] + dims[1]):
+            if rest or (left != width["k"] + width["v"] and left % (dims[0] + dims[1])):
                 values = width["v"]  # part of each key comes from elsewhere
             if 0 < values < left:
                 queries: Shares = [("q", width["q"])] if "q" in roles else []

@@ -1,8 +1,8 @@
 """What one operation of torch costs, in FLOPs, and what it reads: a map (a weight), or two results (a product).
 
-The formulas are torch's own (torch.utils.flop_counter): matrix products, convolutions and fused attention, 2 for each
-multiply-add, all n x n scores counted whatever the mask; all else is 0. What torch has no formula for is here: the
-CPU's fused attention and the product by groups of experts. The backward of fused attention counts as twice its
+The formulas are torch's own (torch.utils.flop_counter): matrix products, convolutions and fused attention, 2 for
+each multiply-add, all n x n scores counted whatever the mask; all else is 0. What torch has no formula for is here:
+the CPU's fused attention and the product by groups of experts. The backward of fused attention counts as twice its
 forward, which is what its gradients need; that a fused kernel also makes the scores again is not counted.
 """
 

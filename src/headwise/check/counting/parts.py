@@ -16,7 +16,7 @@ SAYS: Mapping[str, str] = {
     "o": "W_O, which reads the head outputs",
     "ffn": "the feed-forward network, its experts and their router",
     "norm": "norms",
-    "embedding": "what turns the input into vectors: tables of tokens and positions, convolutions before the blocks",
+    "embedding": "what turns the input into vectors: tables of tokens and positions, maps before the blocks",
     "output": "what comes after the last block, but its norm: the map to the vocabulary",
     "other": "all else",
 }

@@ -1,7 +1,7 @@
 """Where in a model something runs: which attention layer, which block, or outside of both.
 
-A block is the largest module of a list that holds one attention layer (and the cross-attention beside it). Blocks of
-the same list without attention that is seen (recurrent ones) are places of their own. A module that runs again in
+A block is the largest module of a list that holds one attention layer (and the cross-attention beside it). Blocks
+of the same list without attention that is seen (recurrent ones) are places of their own. A module that runs again in
 one pass takes the next free number, as everywhere.
 """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -230,13 +230,16 @@ class Watch(TorchDispatchMode):
             self._attended(run)
             return frozenset([(MIXED, run)])
         done.role = "scores"
+        shapes = tuple(one.shape), _turned(other.shape)
         if run.roles(marks[0]) == {"k"} and run.roles(marks[1]) != {"k"}:
-            marks, one, other = marks[::-1], other, one
-        run.note("q", marks[0], one.shape)
-        run.note("k", marks[1], other.shape)
+            marks, shapes = marks[::-1], (_turned(other.shape), tuple(one.shape))
+        run.note("q", marks[0], shapes[0])
+        run.note("k", marks[1], shapes[1])
         return frozenset([(SCORES, run)])
 
-    def _fused(self, done: Operation, q: Tensor, k: Tensor, v: Tensor, z: Tensor) -> frozenset[Mark]:
+    def _fused(
+        self, done: Operation, q: Tensor, k: Tensor, v: Tensor, z: Tensor
+    ) -> frozenset[Mark]:
         scores, mix = attention_flops(q, k, v)
         done.role, done.split = "fused", scores / max(1, scores + mix)
         done.scored = frozenset(x.untyped_storage()._cdata for x in (q, k))
@@ -327,6 +330,11 @@ def _width(func: Any, weight: int, out: Tensor) -> int:
     if "conv" in func._overloadpacket.__name__:
         return out.shape[1]
     return out.shape[-1 if weight else -2]
+
+
+def _turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The last two axes the other way round."""
+    return (*shape[:-2], shape[-1], shape[-2])
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
