@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headwise.check.asserting import assert_no_leak as assert_no_leak
     from headwise.check.auditing import audit as audit
     from headwise.check.counting.counting import ledger as ledger
+    from headwise.check.counting.ledger import Ledger as Ledger
     from headwise.check.counting.varying import ledgers as ledgers
     from headwise.check.flow.flowing import flow as flow
     from headwise.core import masks as masks
@@ -70,6 +71,7 @@ _HOMES = {
     "Gates": "headwise.cut.ablating.gates",
     "HeadId": "headwise.names",
     "HeadwiseError": "headwise.names",
+    "Ledger": "headwise.check.counting.ledger",
     "Model": "headwise.hub.load",
     "Profiler": "headwise.see.profile.profiler",
     "Record": "headwise.see.record",
@@ -122,6 +124,7 @@ __all__ = [
     "Gates",
     "HeadId",
     "HeadwiseError",
+    "Ledger",
     "Model",
     "Profiler",
     "Record",

@@ -57,6 +57,16 @@ class Attributed:
         }
         self._read = self._readers()
 
+    def shared(self) -> list[tuple[str, str]]:
+        """Paths of maps whose weight is another module's, a table of embeddings for instance, and its name."""
+        found = {
+            (op.path, op.weight)
+            for op in self._watch.operations
+            if op.weight and op.weight.rpartition(".")[0] != op.path
+            if isinstance(self._module.get_submodule(op.weight.rpartition(".")[0]), nn.Embedding)
+        }
+        return sorted(found)
+
     def flops(self) -> Iterator[tuple[Spot, int, int]]:
         """Of each operation, or of its share: where it belongs, its FLOPs forward and backward."""
         for op in self._watch.operations:
@@ -74,21 +84,24 @@ class Attributed:
 
     def saved(self) -> Iterator[tuple[Spot, int]]:
         """Of each piece of memory that autograd keeps: where it belongs, and its bytes."""
-        for key, (op, size) in self._watch.saved.items():
-            yield Spot(self._place(op), self._saved_part(key, op)), size
+        for key, (op, size) in self._watch.kept.items():
+            part = self._saved_part(key, op)
+            alone = part == "other" and key in self._watch.around  # tables that all layers read
+            yield Spot(None if alone else self._place(op), part), size
 
-    def parameters(self) -> Iterator[tuple[str, Spot, int]]:
-        """Of each parameter, or its share: its name, where it belongs, and how many numbers; tied ones once."""
+    def parameters(self) -> Iterator[tuple[Spot, int, bool]]:
+        """Of each parameter, or its share: where it is, how many numbers, whether of a matrix; tied ones once."""
         uses = self._uses()
         for name, parameter in self._module.named_parameters():
-            shares = self._of_weight(uses.get(name, []), parameter.numel())
+            table = isinstance(self._module.get_submodule(name.rpartition(".")[0]), nn.Embedding)
+            shares = None if table else self._of_weight(uses.get(name, []), parameter.numel())
             if shares is None:
                 shares = self._of_bias(name, parameter.numel(), uses)
             if shares is None:
                 shares = [(self._by_path(name), 1)]
             whole = sum(width for _, width in shares)
             for spot, width in shares:
-                yield name, spot, parameter.numel() * width // whole
+                yield spot, parameter.numel() * width // whole, parameter.dim() > 1
 
     def place_of(self, op: Operation) -> LayerId | None:
         """The layer that an operation belongs to; None outside."""

@@ -29,6 +29,7 @@ OUTSIDE = "outside"
 
 _ABOUT = {
     "parameters": ("numbers in the weights; tied ones once, where they stand first", "1"),
+    "weights": ("of these the numbers in matrices: without biases and gains", "1"),
     "flops_forward": ("FLOPs of the forward pass over the batch, 2 for a multiply-add", "FLOP"),
     "flops_backward": ("FLOPs of the gradients of all weights over the batch", "FLOP"),
     "activation_bytes": ("bytes that autograd keeps for the backward pass, weights left out", "B"),
@@ -49,11 +50,12 @@ def ledger(
 
     The model is run on tensors that hold no values, so no weights are needed, and no memory for them; a model that
     needs values to run is run on its own, or on zeros. Counted are matrix products, convolutions and attention, as
-    torch's FlopCounterMode counts them: 2 for a multiply-add, all n x n scores whatever the mask. Dropout is left out.
+    torch's FlopCounterMode counts them: 2 for a multiply-add, all n x n scores whatever the mask. Dropout is left
+    out.
 
     Args:
-        model_or_config: from `load`, a module of yours, a `TransformerConfig`, a configuration of transformers or its
-            fields, or a name, folder, config.json or hub id.
+        model_or_config: from `load`, a module of yours, a `TransformerConfig`, a configuration of transformers or
+            its fields, or a name, folder, config.json or hub id.
         length: positions of each row; None = 512, or what the model reads at most.
         batch: rows.
         target_length: positions that the decoder of an encoder-decoder reads; None = length.
@@ -79,7 +81,9 @@ def ledger_of(
 ) -> Ledger:
     """The ledger of a model that is there, with weights or without; as `ledger`."""
     if is_split(model.module):
-        raise ModelError(f"{model.name} is split over processes; count it whole, or its configuration")
+        raise ModelError(
+            f"{model.name} is split over processes; count it whole, or its configuration"
+        )
     kind = _dtype(dtype)
     if inputs is None:
         given, sizes = fed(model, batch, length, target_length)
@@ -112,8 +116,10 @@ def _table(found: Counted, attrs: Mapping[str, Any], sizes: Sizes) -> xr.Dataset
     ids = list(dict.fromkeys(ids))
     places = [*(str(id) for id in ids), OUTSIDE]
     parts = [*PARTS, "cache"]
-    names = ("parameters", "forward", "backward", "activation")
-    grids = {name: np.zeros((len(places), len(parts)), dtype=np.int64) for name in (*names, "cache")}
+    names = ("parameters", "weights", "forward", "backward", "activation")
+    grids = {
+        name: np.zeros((len(places), len(parts)), dtype=np.int64) for name in (*names, "cache")
+    }
     for spot, cost in found.costs.items():
         row = places.index(OUTSIDE if spot.place is None else str(spot.place))
         for name in names:

@@ -96,7 +96,9 @@ def _source(model: Model, batch: int, length: int) -> tuple[dict[str, Tensor], b
     config = getattr(module, "config", None)
     features = config.features if isinstance(config, TransformerConfig) else 0
     if features and isinstance(module, EncoderDecoder):
-        return {"input_features": torch.zeros(batch, features, 2 * config.encoder_max_length)}, False
+        return {
+            "input_features": torch.zeros(batch, features, 2 * config.encoder_max_length)
+        }, False
     main = getattr(module, "main_input_name", "input_ids") if model.foreign else "input_ids"
     if main == "input_ids":
         return {"input_ids": _ids(batch, length)}, True

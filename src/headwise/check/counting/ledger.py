@@ -33,7 +33,7 @@ class Ledger:
         stages: of each attention layer the shapes that a row passes through.
         peak_bytes: the most that a plain forward pass holds at a time beside weights and inputs.
         cached: whether the model has a cache.
-        tied: names of parameters that are others, which are counted once.
+        tied: paths of maps whose weight is a table of embeddings, counted once, and its name.
         how: on what it was run.
     """
 

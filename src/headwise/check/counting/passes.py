@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,9 +25,10 @@ __all__ = ["Cost", "Counted", "counted"]
 
 @dataclass(eq=False)
 class Cost:
-    """What a part costs: numbers, FLOPs, and bytes that autograd keeps."""
+    """What a part costs: numbers (weights: those of matrices), FLOPs, and bytes that autograd keeps."""
 
     parameters: int = 0
+    weights: int = 0
     forward: int = 0
     backward: int = 0
     activation: int = 0
@@ -43,7 +44,7 @@ class Counted:
         cache: bytes of keys and values by layer; None where the model has no cache.
         peak: the most bytes that a plain forward pass held at a time, beside weights and inputs.
         stages: of each run of an attention layer and of each block's network, the shapes.
-        tied: names of parameters that are others.
+        tied: paths of maps whose weight is a table of embeddings, and its name.
         how: the passes were run.
     """
 
@@ -54,7 +55,6 @@ class Counted:
     stages: list[Stages]
     tied: list[tuple[str, str]]
     how: str
-    seen: list[str] = field(default_factory=list)
 
 
 def counted(subject: Subject, sizes: Sizes) -> Counted:
@@ -62,8 +62,9 @@ def counted(subject: Subject, sizes: Sizes) -> Counted:
     costs: dict[Spot, Cost] = defaultdict(Cost)
     places, watch = _training(subject)
     whose = Attributed(subject.model.module, places, watch)
-    for _, spot, size in whose.parameters():
+    for spot, size, matrix in whose.parameters():
         costs[spot].parameters += size
+        costs[spot].weights += size if matrix else 0
     for spot, forward, backward in whose.flops():
         costs[spot].forward += forward
         costs[spot].backward += backward
@@ -75,7 +76,7 @@ def counted(subject: Subject, sizes: Sizes) -> Counted:
         _cached(subject, sizes),
         _peak(subject),
         stages_of(places, watch, whose, sizes),
-        _tied(subject),
+        whose.shared(),
         subject.how,
     )
 
@@ -89,11 +90,10 @@ def _training(subject: Subject) -> tuple[Places, Watch]:
     with torch.enable_grad(), watch.watching():
         out = subject.model.outputs(subject.inputs)
         made = [x for x in _tensors(out) if x.requires_grad]
-        kept = dict(watch.saved)
+        watch.kept = dict(watch.saved)  # what is freed from here on was kept
         if made and weights:
             ones = [torch.ones_like(x) for x in made]
             torch.autograd.grad(made, weights, ones, allow_unused=True)
-    watch.saved = kept
     return places, watch
 
 
@@ -132,17 +132,6 @@ def _order(places: Places) -> list[LayerId]:
         found[run.id] = None
     streams = list(dict.fromkeys(id.stream for id in found))
     return sorted(found, key=lambda id: (streams.index(id.stream), id.layer))
-
-
-def _tied(subject: Subject) -> list[tuple[str, str]]:
-    """Names under which a parameter stands once more, with the first."""
-    first: dict[int, str] = {}
-    tied = []
-    for name, p in subject.model.module.named_parameters(remove_duplicate=False):
-        if id(p) in first:
-            tied.append((name, first[id(p)]))
-        first.setdefault(id(p), name)
-    return tied
 
 
 def _tensors(out: Any) -> Iterator[Tensor]:

@@ -1,8 +1,8 @@
 """Where in a model something runs: which attention layer, which block, or outside of both.
 
 A block is the largest module of a list that holds one attention layer (and the cross-attention beside it). Blocks
-of the same list without attention that is seen (recurrent ones) are places of their own. A module that runs again in
-one pass takes the next free number, as everywhere.
+of the same list without attention that is seen (recurrent ones) are places of their own. A module that runs again
+in one pass takes the next free number, as everywhere.
 """
 
 from __future__ import annotations

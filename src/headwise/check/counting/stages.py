@@ -1,4 +1,4 @@
-"""The shapes that a row passes through in a block: n x d, h times n x d_k, n x d again, and on to n x d_ff and back.
+"""The shapes that a row passes through in a block: n x d, h times n x d_k, n x d again, then n x d_ff and back.
 
 They are those of the tensors that were multiplied in the run, not of a configuration.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from headwise.check.counting.attributing import Attributed
 from headwise.check.counting.feeding import Sizes
@@ -23,7 +22,8 @@ class Stage:
     """One shape: so many times [rows, columns], for one sequence.
 
     Attributes:
-        name: of what has it: input, q, k, v, pattern, z, concat, o, ffn.
+        name: of what has it: input, q, k, v, pattern, z, concat, o, and of the feed-forward network ffn_input, w1,
+            hidden, w2.
         times: how many of them: heads; 1 = a single matrix.
     """
 
@@ -41,21 +41,22 @@ class Stages:
     stages: tuple[Stage, ...]
 
 
-def stages_of(
-    places: Places, watch: Watch, whose: Attributed, sizes: Sizes
-) -> list[Stages]:
+def stages_of(places: Places, watch: Watch, whose: Attributed, sizes: Sizes) -> list[Stages]:
     """For each attention layer its shapes, and those of the feed-forward network of its block."""
     found = []
     for run in places.runs:
         stages = _attention(run, whose, sizes.batch)
-        found.append(Stages(run.id, tuple([*stages, *_network(run.id, watch, whose, sizes.batch)])))
+        network = _network(run.id, watch, whose, sizes.batch)
+        found.append(Stages(run.id, (*stages, *network)))
     return found
 
 
 def _attention(run: Run, whose: Attributed, batch: int) -> list[Stage]:
     if "q" not in run.shapes or "z" not in run.shapes:
         return []
-    maps = [op for op in run.roles_of if "q" in run.roles_of[op] and not op.marks & set(run.roles_of)]
+    maps = [
+        op for op in run.roles_of if "q" in run.roles_of[op] and not op.marks & set(run.roles_of)
+    ]
     stages = [_flat("input", maps[0].given, batch)] if maps else []
     heads = {role: _heads(role, shape, batch) for role, shape in run.shapes.items()}
     kv = _kv_heads(run, whose, batch)
@@ -96,9 +97,15 @@ def _kv_heads(run: Run, whose: Attributed, batch: int) -> int | None:
 def _network(id: LayerId, watch: Watch, whose: Attributed, batch: int) -> list[Stage]:
     """What the maps of the feed-forward network make, after what the first reads."""
     ops = [op for op in watch.operations if _is_network(op, id, whose)]
-    if not ops:
+    if len(ops) < 2:
         return []
-    return [_flat("input", ops[0].given, batch), *(_flat("ffn", op.made, batch) for op in ops)]
+    *into, last = ops
+    return [
+        _flat("ffn_input", into[0].given, batch),
+        *(_flat("w1", op.made, batch) for op in into),
+        _flat("hidden", last.given, batch),
+        _flat("w2", last.made, batch),
+    ]
 
 
 def _is_network(op: Operation, id: LayerId, whose: Attributed) -> bool:

@@ -67,8 +67,8 @@ def ledgers(
 ) -> list[Variant]:
     """Ledgers of one configuration with other numbers of heads, all else as it is.
 
-    A query has d_model / num_heads channels, unless head_dim says another number. Where heads share keys and values,
-    as many share each pair as before, unless kv_heads says how many pairs there are.
+    A query has d_model / num_heads channels, unless head_dim says another number. Where heads share keys and
+    values, as many share each pair as before, unless kv_heads says how many pairs there are.
 
     Args:
         config: a configuration, or a name or path of one, as `ledger` takes it; no module.
@@ -147,8 +147,7 @@ class _Foreign:
             kv = wanted.kv_heads or _shared(wanted.heads, self.heads, inner.num_key_value_heads)
         elif wanted.kv_heads not in (None, wanted.heads):
             raise ConfigError(
-                f"{self.name} has no KV heads of their own (num_key_value_heads), came kv_heads={wanted.kv_heads}; "
-                "leave them out"
+                f"{self.name} has no num_key_value_heads, came kv_heads={wanted.kv_heads}; leave them out"
             )
         if kv is not None and wanted.heads % kv:
             raise ConfigError(
@@ -180,7 +179,9 @@ def _vary(asked: Asked) -> _Ours | _Foreign:
     name, said, folder = fields_of(asked)
     config, cut = prepared(said)
     if cut is not None:
-        raise ConfigError(f"heads of {name} were cut, and differ by layer; give the model it was before")
+        raise ConfigError(
+            f"heads of {name} were cut, and differ by layer; give the model it was before"
+        )
     dtype = dtype_said(said, folder)
     if is_own(config):
         return _Ours(*made_of(config), dtype, name)

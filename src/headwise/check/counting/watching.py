@@ -79,6 +79,7 @@ class _Storage:
     """What is known of one piece of memory."""
 
     size: int
+    block: Run | None
     marks: frozenset[Mark] = frozenset()
 
 
@@ -107,6 +108,10 @@ class Watch(TorchDispatchMode):
         self.first_used: dict[str, int] = {}
         self.saved: dict[int, tuple[Operation, int]] = {}
         """By storage: the operation that autograd first kept it for, and its bytes."""
+        self.kept: dict[int, tuple[Operation, int]] = {}
+        """What was still saved when the forward pass was over."""
+        self.around: set[int] = set()
+        """Storages that were made outside of the blocks."""
         self.held = self.peak = 0
         self._weights = {
             x.untyped_storage()._cdata: name
@@ -284,7 +289,7 @@ class Watch(TorchDispatchMode):
                 known.marks |= marks
             return
         size = storage.nbytes()
-        self._known[key] = _Storage(size, marks)
+        self._known[key] = _Storage(size, self._stack[-1].block, marks)
         self.held += size
         self.peak = max(self.peak, self.held)
         weakref.finalize(storage, self._free, key)
@@ -300,6 +305,9 @@ class Watch(TorchDispatchMode):
         storage = x.untyped_storage()
         key = storage._cdata
         if key not in self._weights and key not in self.saved:
+            known = self._known.get(key)
+            if known is not None and known.block is None:
+                self.around.add(key)
             self.saved[key] = (self._node(), storage.nbytes())
         return x
 
