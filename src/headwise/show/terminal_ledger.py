@@ -98,7 +98,7 @@ def shapes_table(ledger: Ledger, *, width: int, every: bool = False) -> Renderab
     if heads:
         broad = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]} to {heads[-1]}"
         lines += sentence(
-            f"heads are the breadth ({broad} side by side in a layer), layers the depth ({depth} one after another)",
+            f"heads are the breadth ({broad} side by side in a layer), layers the depth ({depth} in turn)",
             width,
         )
     return print_lines(lines)

@@ -34,9 +34,8 @@ def variants_table(name: str, variants: Sequence[Variant], *, width: int) -> Ren
     first = made[0].ledger
     assert first is not None
     read = f" of {first.sizes.length:,} positions" if first.sizes.length else ""
-    lines = sentence(
-        f"{name}, {first.dtype}: {first.sizes.batch} x {read.strip() or 'its input'}", width
-    )
+    rows_said = f"{first.sizes.batch} row{'' if first.sizes.batch == 1 else 's'}"
+    lines = sentence(f"{name}, {first.dtype}: {rows_said}{read}", width)
     lines.append(Text())
     for row in rows:
         cells = [f"{part:>{size}}" for part, size in zip(row, sizes, strict=True)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,15 @@ from headwise.check.counting.counting import ledger_of
 from headwise.check.counting.ledger import Ledger
 from headwise.hub.load import Model
 from headwise.hub.reading import prepared
-from headwise.names import ConfigError, HeadwiseError
+from headwise.names import ConfigError
 from headwise.nn import TransformerConfig, config_from
 from headwise.nn.bare import empty
 from headwise.nn.own import is_own, made_of
 
 __all__ = ["Variant", "ledgers"]
+
+
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +68,7 @@ def ledgers(
     batch: int = 1,
     target_length: int | None = None,
     dtype: str | None = None,
+    progress: Progress | None = None,
 ) -> list[Variant]:
     """Ledgers of one configuration with other numbers of heads, all else as it is.
 
@@ -76,6 +81,7 @@ def ledgers(
         kv_heads: numbers of KV heads, each with each of `heads`.
         head_dim: channels of each query; None = d_model / num_heads.
         length, batch, target_length, dtype: as in `ledger`.
+        progress: called before each with how many are done, how many there are, and which it is.
 
     Raises:
         ConfigError: a number that is no count, or none of the models can be; one that cannot is a `Variant` that
@@ -89,14 +95,17 @@ def ledgers(
     vary = _vary(config)
     said = dtype or vary.dtype
     found: list[Variant] = []
-    for count in heads or (vary.heads,):
-        for kv in kv_heads or (None,):
-            try:
-                given, model = vary.made(_Wanted(count, kv, head_dim))
-                made = ledger_of(model, said, length, batch, target_length)
-                found.append(Variant(given.heads, given.kv_heads, given.head_dim, made))
-            except (ConfigError, HeadwiseError) as error:
-                found.append(Variant(count, kv, head_dim, None, str(error)))
+    asked = list(product(heads or (vary.heads,), kv_heads or (None,)))
+    for done, (count, kv) in enumerate(asked):
+        if progress is not None:
+            progress(done, len(asked), f"{count} heads")
+        try:
+            given, model = vary.made(_Wanted(count, kv, head_dim))
+        except ConfigError as error:
+            found.append(Variant(count, kv, head_dim, None, str(error)))
+            continue
+        made = ledger_of(model, said, length, batch, target_length)
+        found.append(Variant(given.heads, given.kv_heads, given.head_dim, made))
     if all(one.ledger is None for one in found):
         raise ConfigError(found[0].refused)
     return found
@@ -118,8 +127,8 @@ class _Ours:
 
     def made(self, wanted: _Wanted) -> tuple[_Wanted, Model]:
         old = self.config
-        kv = wanted.kv_heads or _shared(wanted.heads, old.num_heads, old.num_kv_heads)
         dim = wanted.head_dim or _share(old.d_model, wanted.heads)
+        kv = wanted.kv_heads or _shared(wanted.heads, old.num_heads, old.num_kv_heads)
         new = replace(old, num_heads=wanted.heads, num_kv_heads=kv, head_dim=dim)
         module = empty(self.cls, new, **self.further)
         return _Wanted(wanted.heads, kv, dim), wrapped(module, self.name)

@@ -64,8 +64,8 @@ def _one(request: LedgerRequest) -> tuple[Callable[[Console, bool], None], Any]:
 
 
 def _varied(request: LedgerRequest) -> tuple[Callable[[Console, bool], None], Any]:
-    with StepProgress(1) as steps:
-        steps.at(0, request.model)
+    count = max(1, len(request.heads)) * max(1, len(request.kv_heads))
+    with StepProgress(count) as steps:
         found = ledgers(
             request.model,
             request.heads,
@@ -75,6 +75,7 @@ def _varied(request: LedgerRequest) -> tuple[Callable[[Console, bool], None], An
             batch=request.batch,
             target_length=request.target_length,
             dtype=request.dtype,
+            progress=lambda done, _, what: steps.at(done, what),
         )
     return lambda console, colour: console.print(
         variants_table(request.model, found, width=console.width)
