@@ -9,14 +9,23 @@ forward, which is what its gradients need; that a fused kernel also makes the sc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import flop_registry, sdpa_flop
 
-__all__ = ["attends", "attention_flops", "flops_of", "grouped", "operands"]
+__all__ = [
+    "attends",
+    "attention_flops",
+    "flops_of",
+    "grouped",
+    "operands",
+    "tensors_in",
+    "turned",
+    "width_of",
+]
 
 _ATEN: Any = torch.ops.aten
 
@@ -102,6 +111,29 @@ def grouped(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tens
         shape = (one.shape[0], one.shape[1], other.shape[2])
     made: Tensor = one.new_empty(shape)
     return made
+
+
+def width_of(func: Any, weight: int, out: Tensor) -> int:
+    """The channels that a map makes: the last axis of a product, the second of a convolution."""
+    if "conv" in func._overloadpacket.__name__:
+        return out.shape[1]
+    return out.shape[-1 if weight else -2]
+
+
+def turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The last two axes the other way round."""
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+def tensors_in(values: Any) -> Iterator[Tensor]:
+    """The tensors in arguments or results."""
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, dict):
+        yield from tensors_in(list(values.values()))
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from tensors_in(value)
 
 
 def _of_heads(k: Tensor, q: Tensor) -> torch.Size:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from headwise.check.counting.attributing import Attributed, Spot
 from headwise.check.counting.feeding import Sizes
+from headwise.check.counting.operations import tensors_in
 from headwise.check.counting.placing import Places
 from headwise.check.counting.shadows import Subject
 from headwise.check.counting.stages import Stages, stages_of
@@ -89,7 +87,7 @@ def _training(subject: Subject) -> tuple[Places, Watch]:
     weights = [p for p in module.parameters() if p.requires_grad]
     with torch.enable_grad(), watch.watching():
         out = subject.model.outputs(subject.inputs)
-        made = [x for x in _tensors(out) if x.requires_grad]
+        made = [x for x in tensors_in(out) if x.requires_grad]
         watch.kept = dict(watch.saved)  # what is freed from here on was kept
         if made and weights:
             ones = [torch.ones_like(x) for x in made]
@@ -132,13 +130,3 @@ def _order(places: Places) -> list[LayerId]:
         found[run.id] = None
     streams = list(dict.fromkeys(id.stream for id in found))
     return sorted(found, key=lambda id: (streams.index(id.stream), id.layer))
-
-
-def _tensors(out: Any) -> Iterator[Tensor]:
-    if isinstance(out, Tensor):
-        yield out
-    elif isinstance(out, dict):
-        yield from _tensors(list(out.values()))
-    elif isinstance(out, list | tuple):
-        for one in out:
-            yield from _tensors(one)

@@ -24,6 +24,9 @@ from headwise.check.counting.operations import (
     flops_of,
     grouped,
     operands,
+    tensors_in,
+    turned,
+    width_of,
 )
 from headwise.check.counting.placing import Places, Run
 from headwise.hub.outputs import is_linear
@@ -168,7 +171,7 @@ class Watch(TorchDispatchMode):
         if done.noted:  # the node of autograd is of an operation before
             done = self._new()
         done.noted = True
-        given = list(_tensors((args, kwargs)))
+        given = list(tensors_in((args, kwargs)))
         for x in given:
             name = self._weights.get(x.untyped_storage()._cdata)
             if name is not None:
@@ -177,7 +180,7 @@ class Watch(TorchDispatchMode):
         marks = self._marks(done, func, args, given, out)
         if done.flops:
             self.operations.append(done)
-        for x in _tensors(out):
+        for x in tensors_in(out):
             self._hold(x, marks)
 
     def _marks(
@@ -196,7 +199,7 @@ class Watch(TorchDispatchMode):
         place = self._map(done, *pair)
         if place is not None:
             weight, read = pair[place], pair[1 - place]
-            done.given, done.width = tuple(read.shape), _width(func, place, out)
+            done.given, done.width = tuple(read.shape), width_of(func, place, out)
             done.piece = (weight.storage_offset(), weight.numel())
             done.marks = self._kept(self.marks_of(read))
             mixed = next((m for m in done.marks if isinstance(m, tuple) and m[0] == MIXED), None)
@@ -235,9 +238,9 @@ class Watch(TorchDispatchMode):
             self._attended(run)
             return frozenset([(MIXED, run)])
         done.role = "scores"
-        shapes = tuple(one.shape), _turned(other.shape)
+        shapes = tuple(one.shape), turned(other.shape)
         if run.roles(marks[0]) == {"k"} and run.roles(marks[1]) != {"k"}:
-            marks, shapes = marks[::-1], (_turned(other.shape), tuple(one.shape))
+            marks, shapes = marks[::-1], (turned(other.shape), tuple(one.shape))
         run.note("q", marks[0], shapes[0])
         run.note("k", marks[1], shapes[1])
         return frozenset([(SCORES, run)])
@@ -331,25 +334,3 @@ class Watch(TorchDispatchMode):
 
     def _leave(self, module: nn.Module, inputs: Any, out: Any) -> None:
         self._stack.pop()
-
-
-def _width(func: Any, weight: int, out: Tensor) -> int:
-    """The channels that a map makes: the last axis of a product, the second of a convolution."""
-    if "conv" in func._overloadpacket.__name__:
-        return out.shape[1]
-    return out.shape[-1 if weight else -2]
-
-
-def _turned(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The last two axes the other way round."""
-    return (*shape[:-2], shape[-1], shape[-2])
-
-
-def _tensors(values: Any) -> Iterator[Tensor]:
-    if isinstance(values, Tensor):
-        yield values
-    elif isinstance(values, dict):
-        yield from _tensors(list(values.values()))
-    elif isinstance(values, list | tuple):
-        for value in values:
-            yield from _tensors(value)
