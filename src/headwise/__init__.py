@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from headwise import nn as nn
     from headwise.check.asserting import assert_no_leak as assert_no_leak
     from headwise.check.auditing import audit as audit
+    from headwise.check.counting.counting import ledger as ledger
+    from headwise.check.counting.ledger import Ledger as Ledger
+    from headwise.check.counting.varying import ledgers as ledgers
     from headwise.check.flow.flowing import flow as flow
     from headwise.core import masks as masks
     from headwise.core.attention import attend as attend
@@ -68,6 +71,7 @@ _HOMES = {
     "Gates": "headwise.cut.ablating.gates",
     "HeadId": "headwise.names",
     "HeadwiseError": "headwise.names",
+    "Ledger": "headwise.check.counting.ledger",
     "Model": "headwise.hub.load",
     "Profiler": "headwise.see.profile.profiler",
     "Record": "headwise.see.record",
@@ -90,6 +94,8 @@ _HOMES = {
     "heal": "headwise.cut.healing.healing",
     "importance": "headwise.cut.ranking.importance",
     "learn_gates": "headwise.cut.learning.learning",
+    "ledger": "headwise.check.counting.counting",
+    "ledgers": "headwise.check.counting.varying",
     "load": "headwise.hub.load",
     "load_importance": "headwise.cut.ranking.files",
     "load_neurons": "headwise.see.neurons.files",
@@ -118,6 +124,7 @@ __all__ = [
     "Gates",
     "HeadId",
     "HeadwiseError",
+    "Ledger",
     "Model",
     "Profiler",
     "Record",
@@ -140,6 +147,8 @@ __all__ = [
     "heal",
     "importance",
     "learn_gates",
+    "ledger",
+    "ledgers",
     "load",
     "load_importance",
     "load_neurons",

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import headwise as hw
+from headwise.check.running.filling import cache_bytes
 from headwise.cut.census import census
 from headwise.cut.regrouping.maps import maps_of
 from headwise.cut.regrouping.regrouping import regroup
-from headwise.cut.timing.driving import cache_bytes, drive_of
+from headwise.cut.timing.driving import drive_of
 
 TEXTS = [
     "The house on the hill was sold to a family from the north, who painted it white.",

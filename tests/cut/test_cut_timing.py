@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import headwise as hw
+from headwise.check.running.filling import cache_bytes
 from headwise.cut.timing import timing as room
-from headwise.cut.timing.driving import cache_bytes, drive_of
+from headwise.cut.timing.driving import drive_of
 from headwise.cut.timing.result import Case
 from headwise.cut.timing.rounds import interleaved
 from headwise.cut.timing.spread import Spread, spread

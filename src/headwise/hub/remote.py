@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from headwise.names import ModelError
 
-__all__ = ["snapshot"]
+__all__ = ["config_of_hub", "snapshot"]
 
 _WANTED = ["*.json", "*.safetensors", "tokenizer*", "*.model", "*.txt", "*.jinja"]
 _UNWANTED = ["*/*", "consolidated*", "*.onnx"]  # other layouts of the same weights
@@ -53,6 +55,29 @@ def snapshot(name: str, choices: str, *, quiet: bool) -> Path:
         raise ModelError(
             f"{name!r} could not be had from the Hugging Face hub ({_reason(error)}); "
             f"check the network and the disk; {choices}"
+        ) from error
+
+
+def config_of_hub(name: str) -> dict[str, Any]:
+    """What the config.json of a hub model says, fetched alone.
+
+    Args:
+        name: a hub id.
+
+    Raises:
+        ModelError: no such model, no access to it, or no network.
+    """
+    from huggingface_hub import hf_hub_download
+
+    try:
+        with _bars(quiet=True):
+            path = Path(hf_hub_download(name, "config.json"))
+        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return said
+    except Exception as error:  # the hub's transport library, and so its errors, changes
+        raise ModelError(
+            f"{name!r} is no known name, file or folder, and its config.json could not be had from the Hugging "
+            f"Face hub ({_reason(error)})"
         ) from error
 
 

@@ -22,7 +22,7 @@ from headwise.hub.anatomy import Layer
 from headwise.hub.load import Model
 from headwise.names import LayerId, ModelError
 
-__all__ = ["Block", "BlockRun", "PartCall", "blocks_of", "watched_blocks"]
+__all__ = ["Block", "BlockRun", "PartCall", "around", "blocks_of", "listed", "watched_blocks"]
 
 _LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
@@ -81,7 +81,7 @@ def blocks_of(model: Model, inputs: Mapping[str, Any]) -> tuple[Block, ...]:
         ModelError: none is found: no module that holds an attention layer makes of a stream another.
     """
     own = [layer for layer in model.anatomy.layers if layer.id.stream != "cross"]
-    candidates = {path: layer for layer in own for path in _around(layer, own)}
+    candidates = {path: layer for layer in own for path in around(layer, own)}
     ran: list[str] = []
     with ExitStack() as stack:
         for path in candidates:
@@ -160,7 +160,7 @@ class _Watch:
         self.see(BlockRun(id, self.block, before, after.detach(), tuple(calls)))
 
 
-def _around(layer: Layer, own: list[Layer]) -> Iterator[str]:
+def around(layer: Layer, own: list[Layer]) -> Iterator[str]:
     """Paths of the modules that hold this attention layer and no other of its kind, the largest first."""
     words = layer.path.split(".")
     for end in range(len(words)):
@@ -176,12 +176,12 @@ def _chosen(model: nn.Module, candidates: Mapping[str, Layer], ran: list[str]) -
         if path in ran:
             by_layer[layer.id].append(path)
     return {
-        next((path for path in paths if _listed(model, path)), paths[0])
+        next((path for path in paths if listed(model, path)), paths[0])
         for paths in by_layer.values()
     }
 
 
-def _listed(model: nn.Module, path: str) -> bool:
+def listed(model: nn.Module, path: str) -> bool:
     """Whether a module is one of a list."""
     outer, _, name = path.rpartition(".")
     return bool(name) and isinstance(model.get_submodule(outer), _LISTS)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
-from headwise.cut.timing.driving import Drive, cache_bytes, drive_of
+from headwise.check.running.filling import cache_bytes
+from headwise.cut.timing.driving import Drive, drive_of
 from headwise.cut.timing.result import Case, Phase, Timed, Timing
 from headwise.cut.timing.rounds import interleaved
 from headwise.cut.timing.spread import spread

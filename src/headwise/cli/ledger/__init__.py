@@ -1,0 +1,1 @@
+"""`headwise ledger`: `command` reads the arguments, `running` does what they ask."""
