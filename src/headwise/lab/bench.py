@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tokenizers
@@ -22,6 +22,8 @@ from headwise.train.recipe import Recipe
 from headwise.train.stepping import Stepper
 
 __all__ = ["Bench", "Learnt", "Stopped"]
+
+T = TypeVar("T")
 
 VOCAB = 512
 CONTEXT = 64
@@ -72,7 +74,7 @@ class Bench:
         self.device = torch.device(device or "cpu")
         self.tell = tell
         self.stop = stop
-        self._models: dict[str, Model] = {}
+        self._kept: dict[str, Any] = {}
 
     @cached_property
     def tokenizer(self) -> tokenizers.Tokenizer:
@@ -180,7 +182,21 @@ class Bench:
 
     def model(self, name: str) -> Model:
         """A real trained model, loaded once."""
-        if name not in self._models:
+
+        def made() -> Model:
             self.tell(f"loading {name}")
-            self._models[name] = load(name, str(self.device), quiet=True)
-        return self._models[name]
+            return load(name, str(self.device), quiet=True)
+
+        return self.once(f"model {name}", made)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What several cases share: made the first time it is asked for, and kept for as long as the bench.
+
+        Args:
+            name: of the thing, with the seed it hangs on.
+            make: makes it, the same whenever it is called.
+        """
+        if name not in self._kept:
+            self._kept[name] = make()
+        found: T = self._kept[name]
+        return found

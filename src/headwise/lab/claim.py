@@ -79,6 +79,18 @@ class Line:
     low: Float[np.ndarray, " _"] | None = None
     high: Float[np.ndarray, " _"] | None = None
 
+    @staticmethod
+    def of(name: Words, x: Sequence[float], found: Sequence[Estimate]) -> Line:
+        """The line through estimates, with their intervals as the band where they are known."""
+        y, low, high = (
+            np.array([getattr(one, part) for one in found], dtype=float)
+            for part in ("mean", "low", "high")
+        )
+        where = np.array(x, dtype=float)
+        if not all(one.known for one in found):
+            return Line(name, where, y)
+        return Line(name, where, y, low, high)
+
 
 @dataclass(frozen=True, eq=False)
 class Panel:

@@ -22,8 +22,9 @@ def claim_of(name: str) -> Claim:
     Raises:
         ConfigError: there is none of that name.
     """
-    for one in CLAIMS:
+    said = name.strip().lower()
+    for one in (said,) if said in CLAIMS else CLAIMS:
         claim: Claim = import_module(f"{__name__}.{one}").CLAIM
-        if name.lower() in (claim.name, claim.row.lower()):
+        if said in (claim.name, claim.row.lower()):
             return claim
     raise ConfigError(f"{name!r} is no claim of the lab; there are {', '.join(CLAIMS)}")
