@@ -132,6 +132,7 @@ class Claim:
         panels: the picture.
         sources: papers, for the reader.
         facts: figures of the run for the lesson's text, by the name they have there.
+        labels: how settings of the cases, and their values, are called in tables, where not as they are.
     """
 
     name: str
@@ -148,3 +149,4 @@ class Claim:
     panels: Callable[[Results], Sequence[Panel]]
     sources: tuple[str, ...] = ()
     facts: Callable[[Results], Mapping[str, str]] = field(default=lambda results: {})
+    labels: Mapping[str, Words] = field(default_factory=dict)

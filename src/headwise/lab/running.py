@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from headwise import __version__
+from headwise.hub.load import checked_device
 from headwise.lab.bench import Bench, Stopped
 from headwise.lab.claim import Claim, Verdict
 from headwise.lab.keeping import Kept, read_rows
@@ -19,7 +20,7 @@ from headwise.lab.results import Case, Results, Row
 from headwise.lab.text import LabText
 from headwise.names import ModelError
 
-__all__ = ["Run", "read_run", "run_claim", "seeds_of"]
+__all__ = ["Run", "measurements", "read_run", "run_claim", "seeds_of"]
 
 Tell = Callable[[int, int, str], None]
 """tell(measurements done, in all, what is under way)."""
@@ -55,6 +56,11 @@ def seeds_of(claim: Claim, quick: bool, seed: int) -> list[int]:
     return [seed * _APART + number for number in range(count)]
 
 
+def measurements(claim: Claim, quick: bool) -> int:
+    """How many a whole run has."""
+    return len(claim.cases(quick)) * len(seeds_of(claim, quick, 0))
+
+
 def run_claim(
     claim: Claim,
     text: LabText,
@@ -83,8 +89,9 @@ def run_claim(
 
     Raises:
         OutputError: the folder holds another run, or cannot be written.
-        ModelError: a case whose numbers are none, or a model that cannot be fetched.
+        ModelError: a case whose numbers are none, a model that cannot be fetched, or a device that cannot be used.
     """
+    checked_device(device)
     asked = _asked(claim, text, quick, seed, device)
     kept = Kept(folder / f"{claim.name}.jsonl", asked)
     todo = _todo(claim, quick, seed)
