@@ -49,7 +49,9 @@ class Estimate:
         return self.low <= other.high and other.low <= self.high
 
     def told(self, digits: int = 3) -> str:
-        """`4.912 [4.902, 4.921]`, to so many digits behind the point."""
+        """`4.912 [4.902, 4.921]`, to so many digits behind the point; a dash where nothing was measured."""
+        if not self.count:
+            return "–"
         if not self.known:
             return f"{self.mean:.{digits}f}"
         return f"{self.mean:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
