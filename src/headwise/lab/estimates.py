@@ -49,7 +49,9 @@ class Estimate:
         return self.low <= other.high and other.low <= self.high
 
     def told(self, digits: int = 3) -> str:
-        """`4.912 [4.902, 4.921]`, to so many digits behind the point; where those would be zeros, `1.2e-07`."""
+        """`4.912 [4.902, 4.921]`, to so many digits; where those would be zeros, `1.2e-07`; of nothing a dash."""
+        if not self.count:
+            return "–"
         ends = (self.low, self.high) if self.known else ()
         largest = max(abs(x) for x in (self.mean, *ends))
         form = ".1e" if 0 < largest < 0.5 * 10.0**-digits else f".{digits}f"

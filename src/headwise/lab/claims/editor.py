@@ -60,7 +60,7 @@ def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
 
 
 def taken(model: Model, rows: Tensor) -> dict[str, float]:
-    """Rank correlations over all heads: with the use of a head, the lengths of its z, of its result, and their ratio."""
+    """Rank correlations over all heads of their use with the lengths of z and of the result, and their ratio."""
     use = importance(model, rows, "leave-one-out", quiet=True)["importance"].values.ravel()
     result = profile(model, rows, quiet=True)["result_norm"].values.ravel()
     z = lengths(model, rows)
@@ -144,11 +144,14 @@ def judge(results: Results) -> Verdict:
     else:
         kind = "fails here" if False in (mixes, *chooses) else "not settled"
     says = Words(
-        "Without W_O the model loses {none} nats per token, with one of chance {fixed}. Useful heads add more to the "
-        "stream (rank correlation {here}; in mini {mini}); how far that is W_O's choice and not the size of their own "
-        "z: {gain}, in mini {gain_mini}.",
-        "没有 W_O 每个 token 多损失 {none} nats,换成随机的 W_O 多损失 {fixed}。有用的头写入残差流更多(秩相关 {here};mini 中 {mini});"
-        "其中属于 W_O 的取舍、而非 z 本身大小的部分:{gain},mini 中 {gain_mini}。",
+        "Without W_O the model loses {none} nats per token, with one of "
+        "chance {fixed}. The use of a head goes with "
+        "what it adds to the stream by a rank correlation of {here} (in "
+        "mini {mini}), and with what W_O makes of its "
+        "z by {gain} (in mini {gain_mini}).",
+        "没有 W_O 每个 token 多损失 {none} nats,换成随机的 W_O 多损失 "
+        "{fixed}。头的用处与它写入残差流的量的秩相关为 "
+        "{here}(mini 中 {mini}),与 W_O 对其 z 的放大的秩相关为 {gain}(mini 中 {gain_mini})。",
     ).filled(**told)
     return Verdict(kind, says, findings)
 
@@ -196,9 +199,10 @@ CLAIM = Claim(
     ),
     formula=r"\mathrm{MultiHead}(X) = \sum_h z_h W_O^h",
     asks=Words(
-        "The same model with a W_O that is learned, fixed at random, or missing; and over the heads of trained models "
-        "the rank correlation of a head's use (loss without it) with what it adds to the stream.",
-        "同一模型分别用学得的、随机固定的、以及没有的 W_O 训练;并在训练好的模型上,看头的用处(去掉它损失升多少)与它写入残差流的量的秩相关。",
+        "The same model with a W_O that is learned, fixed at random, or missing; and over the heads of trained "
+        "models the rank correlation of a head's use (loss without it) with what it adds to the stream.",
+        "同一模型分别用学得的、随机固定的、以及没有的 W_O 训练;"
+        "并在训练好的模型上,看头的用处(去掉它损失升多少)与它写入残差流的量的秩相关。",
     ),
     cases=lambda quick: [LEARNED, _FIXED, _NONE, _MINI],
     seeds=(2, 5),

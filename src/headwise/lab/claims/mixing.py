@@ -68,7 +68,8 @@ def made(bench: Bench, case: Case, seed: int, layers: int) -> Decoder:
 
 
 def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
-    """How far the positions stay apart through a fresh deep model and a trained one, and what the trained one loses."""
+    """How far the positions stay apart through a fresh deep model and "
+    "a trained one, and the trained one's loss."""
     rows = bench.rows(8, seed)
     fresh = apart(made(bench, case, seed, DEPTH), rows)
     decoder = made(bench, case, seed, int(case["layers"]))
@@ -80,7 +81,7 @@ def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
 
 @torch.no_grad()
 def apart(decoder: Decoder, rows: Tensor) -> list[float]:
-    """res(X) of the embeddings and of the stream after each block, the mean over rows: 0 = all positions are equal."""
+    """res(X) of the embeddings and after each block, the mean over rows: 0 = all positions are equal."""
     found: list[Tensor] = []
     hooks = [decoder.blocks[0].register_forward_pre_hook(lambda _, given: found.append(given[0]))]
     hooks += [
@@ -100,7 +101,8 @@ def _distance(x: Tensor) -> float:
 
 
 def judge(results: Results) -> Verdict:
-    """It holds where attention alone collapses, the whole model does not, and without the FFN the loss is worse."""
+    """It holds where attention alone collapses, the whole model does "
+    "not, and without the FFN the loss is worse."""
     last = f"after_{DEPTH}"
     alone, whole = results.mean(last, **_ALONE), results.mean(last, **WHOLE)
     sunk = results.ratio(last, _ALONE, WHOLE)
@@ -111,7 +113,7 @@ def judge(results: Results) -> Verdict:
         Finding(
             "alone",
             Words(
-                f"distance to rank one after {DEPTH} fresh layers of attention alone, as a share of the whole model's",
+                f"distance to rank one after {DEPTH} fresh layers of attention alone, over the whole model's",
                 f"{DEPTH} 层未训练的纯注意力之后,到秩一的距离与完整模型之比",
             ),
             sunk,
@@ -160,14 +162,16 @@ def judge(results: Results) -> Verdict:
         kind = "holds" if equal else "holds up to"
         says = Words(
             "Attention alone brings the positions together ({alone} apart after the last layer, the whole model "
-            "{whole}); without the FFN the model loses {lost} nats per token, and with the FFN's parameters given to "
-            "more attention layers {deep}.",
-            "只有注意力时各位置趋于相同(最后一层后相距 {alone},完整模型 {whole});去掉 FFN 每个 token 多损失 {lost} nats,"
-            "把 FFN 的参数改给更多注意力层时为 {deep}。",
+            "{whole}); without the FFN the model loses {lost} nats per "
+            "token, and with the FFN's parameters given "
+            "to more attention layers {deep}.",
+            "只有注意力时各位置趋于相同(最后一层后相距 {alone},完整模型 {whole});"
+            "去掉 FFN 每个 token 多损失 {lost} nats,把 FFN 的参数改给更多注意力层时为 {deep}。",
         ).filled(**told)
         return Verdict(kind, says, findings)
     says = Words(
-        "Without the FFN the model loses {lost} nats per token; positions are {alone} apart after attention alone, "
+        "Without the FFN the model loses {lost} nats per token; positions "
+        "are {alone} apart after attention alone, "
         "{whole} in the whole model.",
         "去掉 FFN 每个 token 多损失 {lost} nats;纯注意力之后各位置相距 {alone},完整模型为 {whole}。",
     ).filled(**told)
@@ -227,8 +231,8 @@ CLAIM = Claim(
     ),
     formula=r"o_i = \sum_j a_{ij} v_j,\qquad \mathrm{res}(X) = X - \mathbf 1 x^\top",
     asks=Words(
-        "Blocks without FFN, attention or residual stream: how far apart the positions stay layer by layer, and what "
-        "the same training comes to.",
+        "Blocks without FFN, attention or residual stream: how far apart the positions stay layer by layer, and "
+        "what the same training comes to.",
         "分别去掉 FFN、注意力、残差:逐层看各位置还相距多远,再看同样的训练各得到多大损失。",
     ),
     cases=lambda quick: _PARTS,

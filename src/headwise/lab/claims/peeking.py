@@ -5,9 +5,9 @@
                                                                       1 1 1 0
                                                                       1 1 1 1
 
-The goal of position t is the token at t + 1, which stands in the row itself. A model that may look there learns to
-copy it, and its training loss says nothing about the language. What it can do shows when the next token is not there
-yet: when it generates. `audit` finds such a model without its training data.
+The goal of position t is the token at t + 1, which stands in the row itself. A model that may look there learns
+to copy it, and its training loss says nothing about the language. What it can do shows when the next token is not
+there yet: when it generates. `audit` finds such a model without its training data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from headwise.nn import Decoder
 __all__ = ["CLAIM"]
 
 SHANNON = 0.6
-"""Bits per letter: Shannon's (1951) lower bound for people who guess English with 100 letters before their eyes."""
+"""Bits per letter: Shannon's (1951) lower bound for people who guess "
+"English with 100 letters before their eyes."""
 
 _WRITTEN = 24
 """Tokens that are generated after each prefix."""
@@ -52,7 +53,7 @@ def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
 
 @torch.no_grad()
 def true_loss(bench: Bench, decoder: Decoder, rows: Tensor) -> float:
-    """Nats per token where each row ends before the token that is predicted, so that nothing can be peeked at."""
+    """Nats per token where each row ends before the token that is predicted: nothing to peek at."""
     losses = []
     for end in range(8, CONTEXT, 8):
         if bench.stop():
@@ -64,7 +65,7 @@ def true_loss(bench: Bench, decoder: Decoder, rows: Tensor) -> float:
 
 @torch.no_grad()
 def written(bench: Bench, decoder: Decoder, rows: Tensor, seed: int) -> list[str]:
-    """What the model writes after the first half of each row, drawn token by token with the whole prefix before it."""
+    """What the model writes after the first half of each row, drawn token by token."""
     ids, chance = rows[:, : CONTEXT // 2], torch.Generator().manual_seed(seed)
     for _ in range(_WRITTEN):
         likely = decoder(ids)[:, -1].softmax(-1).cpu()
@@ -85,25 +86,47 @@ def bits_per_letter(bench: Bench, loss: float) -> float:
     return loss * bench.held_out.tokens / letters / 0.6931471805599453
 
 
+_SAYS = {
+    "bits_without": Words(
+        "bits per letter of held-out text without the mask", "不加掩码时,留出文本上每个字母的比特数"
+    ),
+    "bits_with": Words("the same with the mask", "加掩码时同样的量"),
+    "truth": Words(
+        "nats per token that the model without the mask loses more where the answer is not there yet",
+        "答案尚未出现时,无掩码模型每个 token 多损失的 nats",
+    ),
+    "words": Words("share of real words that it writes less", "它写出的真词所占比例少了多少"),
+    "named": Words(
+        "share of the models without the mask that audit names", "audit 点名的无掩码模型所占比例"
+    ),
+    "cleared": Words(
+        "share of the models with it that audit names", "audit 点名的有掩码模型所占比例"
+    ),
+}
+
+
 def judge(results: Results) -> Verdict:
-    """It holds where the peeking model is below what can be, predicts worse, writes worse, and audit names it alone."""
+    """It holds where the peeking model is below what can be, predicts and writes worse, and audit names it."""
     bits, fair = results.mean("bits", **_WITHOUT), results.mean("bits", **_WITH)
     worse = results.difference("truth", _WITHOUT, _WITH)
     words = results.difference("known", _WITH, _WITHOUT)
     named, cleared = results.mean("leak", **_WITHOUT), results.mean("leak", **_WITH)
-    findings = (
-        Finding("bits_without", Words("bits per letter of held-out text without the mask", "不加掩码时,留出文本上每个字母的比特数"), bits, bits.below(SHANNON)),
-        Finding("bits_with", Words("the same with the mask", "加掩码时同样的量"), fair, fair.above(SHANNON)),
-        Finding("truth", Words("nats per token that the model without the mask loses where the answer is not there yet", "答案尚未出现时,无掩码模型每个 token 多损失的 nats"), worse, worse.above(0)),
-        Finding("words", Words("share of real words that it writes less", "它写出的真词所占比例少了多少"), words, words.above(0)),
-        Finding("named", Words("share of the models without the mask that audit names", "audit 点名的无掩码模型所占比例"), named, _all(named, 1.0), 2),
-        Finding("cleared", Words("share of the models with it that audit names", "audit 点名的有掩码模型所占比例"), cleared, _all(cleared, 0.0), 2),
-    )  # fmt: skip
+    said = (
+        ("bits_without", bits, bits.below(SHANNON)),
+        ("bits_with", fair, fair.above(SHANNON)),
+        ("truth", worse, worse.above(0)),
+        ("words", words, words.above(0)),
+        ("named", named, _all(named, 1.0)),
+        ("cleared", cleared, _all(cleared, 0.0)),
+    )
+    findings = tuple(Finding(name, _SAYS[name], value, told) for name, value, told in said)
     verdict = [finding.holds for finding in findings]
     kind = "holds" if all(verdict) else "fails here" if False in verdict else "not settled"
     says = Words(
-        "Without the mask the loss falls to {bits} bits per letter, which no honest model of English reaches ({bound} "
-        "is the lower bound for people); where the answer is not there yet it loses {worse} nats per token more than "
+        "Without the mask the loss falls to {bits} bits per letter, which "
+        "no honest model of English reaches ({bound} "
+        "is the lower bound for people); where the answer is not there yet "
+        "it loses {worse} nats per token more than "
         "the honest model, and audit names every such model and no other.",
         "不加掩码,损失降到每个字母 {bits} 比特,任何诚实的英语模型都到不了(人的下界是 {bound});"
         "答案尚未出现时,它每个 token 比诚实模型多损失 {worse} nats;audit 点名了每一个这样的模型,且没有误点。",
@@ -151,14 +174,16 @@ CLAIM = Claim(
     row="C14",
     title=Words("The causal mask, and training without it", "因果掩码,以及没有它的训练"),
     says=Words(
-        "A decoder needs the causal mask: position t may see only the prefix; without it training peeks at the answer.",
+        "A decoder needs the causal mask: position t may see only the prefix;"
+        " without it training peeks at the answer.",
         "Decoder 必须有因果掩码:第 t 个位置只能看前缀;不加掩码,训练时就会“偷看答案”。",
     ),
     formula=r"\hat S = S + M,\quad M_{ij} = -\infty \text{ for } j > i",
     asks=Words(
         "The same model is trained with and without the mask; its training loss is held against the loss of "
         "predicting a token that is not there yet, against what it writes, and against what audit says.",
-        "同一模型分别在有、无掩码下训练;把训练损失与“预测尚未出现的 token”的损失、它写出的文字、以及 audit 的结论放在一起看。",
+        "同一模型分别在有、无掩码下训练;把训练损失与“预测尚未出现的 token”的损失、"
+        "它写出的文字、以及 audit 的结论放在一起看。",
     ),
     cases=lambda quick: [_WITH, _WITHOUT],
     seeds=(2, 5),

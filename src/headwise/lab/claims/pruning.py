@@ -37,7 +37,7 @@ _TUNING = 0.2
 
 
 def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
-    """Cut a trained model to so many heads, in two ways, and tune it; or train one that has no more from the start."""
+    """Cut a trained model to so many heads, and tune it; or train one that has no more from the start."""
     left = int(case["heads"])
     if case["model"] == "mini":
         return of_mini(bench, left, seed)
@@ -130,7 +130,8 @@ def judge(results: Results) -> Verdict:
         Finding(
             f"small_{left}",
             Words(
-                f"nats per token that a model of {left} heads from the start loses against one cut to {left} and tuned",
+                f"nats per token that a model of {left} heads from the start "
+                f"loses against one cut to {left} and tuned",
                 f"一开始就只有 {left} 个头的模型,比剪到 {left} 个头再微调的模型多损失的 nats",
             ),
             found,
@@ -152,10 +153,13 @@ def judge(results: Results) -> Verdict:
         told = [f.holds for f in findings]
         kind = "not settled" if None in told else "fails here"
     says = Words(
-        f"Up to {most} of the heads of the model trained here ({mini} of mini's) can go for less than a tenth of what "
-        f"all of them are worth; a model with half of the heads from the start ends {{gained}} nats per token above "
+        f"Up to {most} of the heads of the model trained here ({mini} of "
+        "mini's) can go for less than a tenth of what "
+        "all of them are worth; a model with half of the heads from the "
+        f"start ends {{gained}} nats per token above "
         "one that had them all and was cut and tuned.",
-        f"此处训练的模型最多可剪去 {most} 的头(mini 为 {mini}),代价不到全部头价值的十分之一;一开始就只有一半头的模型,"
+        f"此处训练的模型最多可剪去 {most} 的头(mini 为 {mini}),"
+        "代价不到全部头价值的十分之一;一开始就只有一半头的模型,"
         "比先有全部头、再剪枝微调的模型,每个 token 高出 {gained} nats。",
     ).filled(gained=gained)
     return Verdict(kind, says, tuple(findings))
@@ -208,9 +212,11 @@ CLAIM = Claim(
     ),
     formula=r"\Delta(S) = L(\text{without } S) - L",
     asks=Words(
-        "A trained model is cut to ever fewer heads (ranked together, and at random) and tuned; beside it, models that "
+        "A trained model is cut to ever fewer heads (ranked together, and "
+        "at random) and tuned; beside it, models that "
         "had no more heads from the start, trained on as many tokens; and mini.",
-        "把训练好的模型逐步剪到更少的头(联合排序与随机),再微调;对照是一开始就只有这么多头、训练同样多 token 的模型;以及 mini。",
+        "把训练好的模型逐步剪到更少的头(联合排序与随机),再微调;对照是一开始就只有这么多头、"
+        "训练同样多 token 的模型;以及 mini。",
     ),
     cases=_cases,
     seeds=(1, 4),
