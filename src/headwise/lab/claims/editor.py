@@ -3,8 +3,8 @@
     MultiHead(X) = Concat(z_1, .., z_h) W_O = sum_h z_h W_O^h       W_O^h: the rows of W_O that read head h
 
 So W_O is h matrices, one for each head, and what head h adds to the stream is z_h W_O^h. Two claims are in the
-sentence. Mixing: without W_O each head writes into channels of its own. Choosing: a head that is of use, by what the
-loss rises without it, should add more than one that is not, and more than its own z is large.
+sentence. Mixing: without W_O each head writes into channels of its own. Choosing: a head that is of use, by what
+the loss rises without it, should add more than one that is not, and more than its own z is large.
 """
 
 from __future__ import annotations
