@@ -62,7 +62,7 @@ def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
 def taken(model: Model, rows: Tensor) -> dict[str, float]:
     """Rank correlations over all heads of their use with the lengths of z and of the result, and their ratio."""
     use = importance(model, rows, "leave-one-out", quiet=True)["importance"].values.ravel()
-    result = profile(model, rows, quiet=True)["result_norm"].values.ravel()
+    result = profile(model, rows)["result_norm"].values.ravel()
     z = lengths(model, rows)
     return {
         "use_z": float(spearmanr(use, z).statistic),
