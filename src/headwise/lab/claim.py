@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -68,6 +68,23 @@ class Verdict:
     says: Words
     findings: tuple[Finding, ...] = ()
 
+    @classmethod
+    def of(cls, findings: Sequence[Finding], says: Words) -> Verdict:
+        """`holds`, saying so, where every finding does; else it names those that do not, or are open."""
+        against = [one.says for one in findings if one.holds is False]
+        still = [one.says for one in findings if one.holds is None]
+        if against:
+            told = Words("Not as claimed: {en}.", "与论断不符:{zh}。").filled(**_listed(against))
+            return cls("fails here", told, tuple(findings))
+        if still:
+            told = Words("Not settled by this run: {en}.", "这次运行无法判定:{zh}。")
+            return cls("not settled", told.filled(**_listed(still)), tuple(findings))
+        return cls("holds", says, tuple(findings))
+
+
+def _listed(says: Sequence[Words]) -> dict[str, str]:
+    return {"en": "; ".join(one.en for one in says), "zh": ";".join(one.zh for one in says)}
+
 
 @dataclass(frozen=True, eq=False)
 class Line:
@@ -78,6 +95,12 @@ class Line:
     y: Float[np.ndarray, " _"]
     low: Float[np.ndarray, " _"] | None = None
     high: Float[np.ndarray, " _"] | None = None
+
+    @classmethod
+    def of(cls, name: Words, x: Iterable[float], found: Sequence[Estimate]) -> Line:
+        """The means of estimates, with their intervals as the band."""
+        parts = (np.array([getattr(one, end) for one in found]) for end in ("mean", "low", "high"))
+        return cls(name, np.array([float(place) for place in x]), *parts)
 
 
 @dataclass(frozen=True, eq=False)
