@@ -71,7 +71,7 @@ def test_a_lesson_that_is_not_there_or_asks_too_much_is_refused(lessons):
     with pytest.raises(ConfigError, match="asks for nobody"):
         lesson(run(), "en", "x")
     path.unlink()
-    with pytest.raises(ConfigError, match="tiny.md cannot be read"):
+    with pytest.raises(ConfigError, match=r"tiny\.md cannot be read"):
         lesson(run(), "en", "x")
 
 
