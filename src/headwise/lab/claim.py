@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -68,6 +68,23 @@ class Verdict:
     says: Words
     findings: tuple[Finding, ...] = ()
 
+    @classmethod
+    def of(cls, findings: Sequence[Finding], says: Words) -> Verdict:
+        """`holds`, saying so, where every finding does; else it names those that do not, or are open."""
+        against = [one.says for one in findings if one.holds is False]
+        still = [one.says for one in findings if one.holds is None]
+        if against:
+            told = Words("Not as claimed: {en}.", "与论断不符:{zh}。").filled(**_listed(against))
+            return cls("fails here", told, tuple(findings))
+        if still:
+            told = Words("Not settled by this run: {en}.", "这次运行无法判定:{zh}。")
+            return cls("not settled", told.filled(**_listed(still)), tuple(findings))
+        return cls("holds", says, tuple(findings))
+
+
+def _listed(says: Sequence[Words]) -> dict[str, str]:
+    return {"en": "; ".join(one.en for one in says), "zh": ";".join(one.zh for one in says)}
+
 
 @dataclass(frozen=True, eq=False)
 class Line:
@@ -79,17 +96,11 @@ class Line:
     low: Float[np.ndarray, " _"] | None = None
     high: Float[np.ndarray, " _"] | None = None
 
-    @staticmethod
-    def of(name: Words, x: Sequence[float], found: Sequence[Estimate]) -> Line:
-        """The line through estimates, with their intervals as the band where they are known."""
-        y, low, high = (
-            np.array([getattr(one, part) for one in found], dtype=float)
-            for part in ("mean", "low", "high")
-        )
-        where = np.array(x, dtype=float)
-        if not all(one.known for one in found):
-            return Line(name, where, y)
-        return Line(name, where, y, low, high)
+    @classmethod
+    def of(cls, name: Words, x: Iterable[float], found: Sequence[Estimate]) -> Line:
+        """The means of estimates, with their intervals as the band."""
+        parts = (np.array([getattr(one, end) for one in found]) for end in ("mean", "low", "high"))
+        return cls(name, np.array([float(place) for place in x]), *parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from headwise.lab.words import Language
 
 __all__ = ["page_of"]
 
+_NUMBER = r"-?[\d.]+(?:e[-+]\d+)?"
+_INTERVAL = re.compile(rf"(?<=\d )\[{_NUMBER}, {_NUMBER}\]")
+"""What stands in one line, however narrow a cell is."""
 _STYLE = Path(__file__).with_name("report.css")
 
 
@@ -39,7 +43,9 @@ def page_of(text: str, language: Language, pictures: dict[str, str] | None = Non
     reader.use(dollarmath_plugin, allow_space=False, renderer=_math)
     reader.add_render_rule("image", image)
     body = reader.render(text).replace("<table>", '<div class="wide"><table>')
-    body = body.replace("</table>", "</table></div>")
+    body = _INTERVAL.sub(
+        r'<span class="interval">\g<0></span>', body.replace("</table>", "</table></div>")
+    )
     title = html.escape(text.partition("\n")[0].lstrip("# "))
     style = "\n".join([_STYLE.read_text(encoding="utf-8"), _code_style()])
     return (

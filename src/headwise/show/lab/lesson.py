@@ -50,7 +50,7 @@ def lesson(run: Run, language: Language, picture: str) -> str:
         "code": f"```python\n{code_of(claim.measure)}\n```",
         "table": markdown_table(results_table(run, language)) + _note(language),
         "picture": f"![{claim.title.of(language)}]({picture})",
-        "verdict": f"**{kind_told(verdict.kind, language)}.** {verdict.says.of(language)}",
+        "verdict": f"**{kind_told(verdict.kind, language).capitalize()}.** {verdict.says.of(language)}",
         "findings": findings,
     }
     return filled(text, {**_facts(run, language), **parts}, where)

@@ -14,7 +14,7 @@ from matplotlib.ticker import NullLocator
 
 from headwise.lab.claim import Line, Panel
 from headwise.lab.running import Run
-from headwise.lab.words import Language
+from headwise.lab.words import Language, Words
 from headwise.names import ShapeError
 from headwise.show.fonts import families_for
 from headwise.show.lab.wording import SAYS
@@ -95,7 +95,7 @@ def _draw(axes: Axes, panel: Panel, language: Language) -> None:
             add_curve(axes, curve, LOOKS[number % len(LOOKS)])
     for words, y in panel.levels:
         add_level(axes, Level(words.of(language), y))
-    finish(axes, plain_name(panel.xlabel.of(language)), plain_name(panel.ylabel.of(language)))
+    finish(axes, _label(panel.xlabel, language), _label(panel.ylabel, language))
     _scales(axes, panel, language)
     if len(curves) + len(panel.levels) > 1:
         axes.legend(
@@ -158,6 +158,11 @@ def _curve(line: Line, language: Language) -> Curve:
             "give as many of each, and both ends of a band"
         )
     return curve
+
+
+def _label(words: Words, language: Language) -> str:
+    """The name of an axis; "" where its ticks say enough."""
+    return plain_name(words.of(language)) if words.of(language) else ""
 
 
 def _words(panel: Panel, language: Language) -> Iterator[str]:
