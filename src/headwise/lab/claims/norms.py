@@ -200,8 +200,8 @@ CLAIM = Claim(
     row="C21",
     title=Words("Pre-LN and Post-LN", "Pre-LN 与 Post-LN"),
     says=Words(
-        "A block is attention and FFN, each with a residual and a LayerNorm; whether the norm comes before (Pre-LN) "
-        "or after (Post-LN) decides how gradients reach the layers.",
+        "A block is attention and FFN, each with a residual and a LayerNorm; whether the norm comes first (Pre-LN) "
+        "or last (Post-LN) decides how gradients reach the layers.",
         "一个 block 是注意力和 FFN,各带残差和 LayerNorm;归一化在前(Pre-LN)还是在后(Post-LN),"
         "决定梯度如何到达各层。",
     ),
