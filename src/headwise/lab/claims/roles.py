@@ -111,7 +111,7 @@ def judge(results: Results) -> Verdict:
     steps = sorted(int(step) for step in results.settings("step", model="small"))
     begin, end = steps[0], steps[-1]
     at_first, at_last = (estimate(there(results, step)) for step in (begin, end))
-    apart = results.ratio(
+    apart = results.difference(
         "apart", {"model": "small", "step": end}, {"model": "small", "step": begin}
     )
     came = {name: appears(results, name) for name in ROLES}
@@ -136,10 +136,11 @@ def judge(results: Results) -> Verdict:
         ),
         Finding(
             "apart",
-            Words("how unlike heads are, end over start", "各头的差异,结束与开始之比"),
+            Words(
+                "spread of evenness over heads, end less start", "各头均匀度的标准差,结束减去开始"
+            ),
             apart,
-            apart.above(1.0),
-            1,
+            apart.above(0.0),
         ),
     )
     further = (
