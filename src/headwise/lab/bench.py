@@ -103,9 +103,10 @@ class Bench:
         torch.manual_seed(seed)
         return Decoder(self.config(**changes))
 
-    def feed(self, seed: int) -> CausalFeed:
-        """Rows of the text in an order of this seed."""
-        return replace(self._train, seed=seed)
+    def feed(self, seed: int, repeats: float = 0.0) -> CausalFeed:
+        """Rows of the text in an order of this seed; a share of them, from 0 to 0.9, say a part again."""
+        again = round(self._train.packed.count * repeats / (1 - repeats))
+        return replace(self._train, seed=seed, repeated=again)
 
     @cached_property
     def held_out(self) -> CausalFeed:
@@ -129,6 +130,7 @@ class Bench:
         steps: int | None = None,
         rate: float = RATE,
         warmup: float = 0.1,
+        repeats: float = 0.0,
         after: Callable[[int], None] | None = None,
     ) -> Learnt:
         """Train a model in place: AdamW with a cosine, on the bench's text, in float32.
@@ -139,13 +141,14 @@ class Bench:
             steps: of ROWS rows of CONTEXT tokens; None = as many as the lab's trainings have.
             rate: the highest learning rate.
             warmup: share of the steps over which the rate rises.
+            repeats: share of the rows that say a part of themselves again.
             after: called after each step with its number, and with 0 before the first.
 
         Raises:
             Stopped: the run was asked to end.
         """
         count = self.steps if steps is None else steps
-        feed = self.feed(seed)
+        feed = self.feed(seed, repeats)
         recipe = Recipe(
             context=CONTEXT,
             rows=ROWS,
