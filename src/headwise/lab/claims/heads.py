@@ -1,0 +1,212 @@
+"""C6: more heads are not always better, and one is too few.
+
+    head_i = softmax(q_i k_i^T / sqrt(d_k)) v_i,   d_k = d_model / h
+
+At a fixed d_model the number of heads h and their size d_k are traded against each other: the parameters are the
+same at every h. One head has one pattern for all it must look at. Many heads have little to choose by: the scores
+q_i k_i^T are a matrix of rank d_k, and at d_k = 1 every query ranks the keys in one order, or in its reverse.
+Vaswani et al. (2017) tried h = 1 to 32 in table 3, row A. Here: one small model, with the same parameters, fresh
+weights, text and steps for every h of a seed.
+
+Positions are sinusoidal, added to the stream: RoPE turns pairs of channels within a head, so that h would also
+change how position is told, and at d_k = 1 there is no pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from headwise.lab.bench import Bench
+from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.estimates import Estimate, estimate
+from headwise.lab.judging import kind_of
+from headwise.lab.results import Case, Results
+from headwise.lab.words import Words
+
+HEADS = (1, 2, 4, 8, 16, 32, 64)
+VASWANI = {1: 5.29, 4: 5.00, 8: 4.92, 16: 4.91, 32: 5.01}
+"""Perplexity by the number of heads: Vaswani et al. 2017, table 3, rows base and A (d_model = 512)."""
+
+
+def cases(quick: bool) -> list[Case]:
+    """Numbers of heads; quick: the ends and two between."""
+    return [{"heads": heads} for heads in ((1, 4, 16, 64) if quick else HEADS)]
+
+
+def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
+    """The loss of a training with so many heads."""
+    module = bench.decoder(seed, num_heads=int(case["heads"]), positions="sinusoidal")
+    learnt = bench.learn(module, seed)
+    return {
+        "head_dim": module.config.head_dim,
+        "parameters": sum(weight.numel() for weight in module.parameters()),
+        "loss": learnt.held_out,
+        "training": float(np.mean(learnt.losses[-50:])),
+    }
+
+
+def over_best(results: Results, heads: int) -> tuple[Estimate, bool]:
+    """How much more loss a number of heads has than the best one, and whether it was itself the best for all seeds.
+
+    The best of several that are equally good is partly luck, and would look better than it is. So each seed
+    chooses no best of its own: it is compared with the number of heads whose mean is lowest over the other seeds.
+    """
+    losses = {int(h): results.values("loss", heads=h) for h in results.settings("heads")}
+    seeds = sorted(set.intersection(*(set(by_seed) for by_seed in losses.values())))
+    over, own = [], []
+    for seed in seeds if len(seeds) > 1 else ():
+        others = {h: sum(by[s] for s in seeds if s != seed) for h, by in losses.items()}
+        best = min(others, key=lambda h: others[h])
+        over.append(losses[heads][seed] - losses[best][seed])
+        own.append(best == heads)
+    return estimate(over), bool(own) and all(own)
+
+
+def loses(name: str, says: Words, results: Results, heads: int) -> Finding:
+    """Whether an end of the row of h has more loss than the best; it has not where it is the best itself."""
+    over, best = over_best(results, heads)
+    return Finding(name, says, over, False if best else over.above(0))
+
+
+def judge(results: Results) -> Verdict:
+    """Both ends lose against the best number of heads."""
+    tried = [int(h) for h in results.settings("heads")]
+    few, many = min(tried), max(tried)
+    findings = (
+        loses(
+            "too few",
+            Words(
+                f"loss of h = {few} over the best h, nats per token",
+                f"h = {few} 比最佳 h 多出的损失，奈特每词元",
+            ),
+            results,
+            few,
+        ),
+        loses(
+            "too many",
+            Words(
+                f"loss of h = {many} over the best h, nats per token",
+                f"h = {many} 比最佳 h 多出的损失，奈特每词元",
+            ),
+            results,
+            many,
+        ),
+    )
+    one, most = (finding.value.told() for finding in findings)
+    says = Words(
+        "Against the best number of heads, {few} has {one} nats per token more loss, and {many} has {most}; "
+        "the best lies at h = {best}.",
+        "与最佳头数相比，h = {few} 的损失每词元多 {one} 奈特，h = {many} 多 {most}；最佳在 h = {best}。",
+    )
+    filled = says.filled(few=few, one=one, many=many, most=most, best=best_of(results))
+    return Verdict(kind_of(findings), filled, findings)
+
+
+def best_of(results: Results) -> str:
+    """The numbers of heads whose loss is not above the best's as far as these seeds can tell: "4, 8"."""
+    tried = [int(h) for h in results.settings("heads")]
+    lowest = min(tried, key=lambda h: results.mean("loss", heads=h).mean)
+    as_good = [h for h in tried if h == lowest or over_best(results, h)[0].above(0) is not True]
+    return ", ".join(map(str, as_good))
+
+
+def panels(results: Results) -> list[Panel]:
+    """The loss against h, and what is lost against the best h beside the paper's row A."""
+    tried = [int(h) for h in results.settings("heads")]
+    x = np.array(tried, float)
+    means = [results.mean("loss", heads=h) for h in tried]
+    over = [over_best(results, h)[0] for h in tried]
+    paper = np.log(np.array(list(VASWANI.values())) / min(VASWANI.values()))
+    label = Words("heads h", "头数 h")
+    return [
+        Panel(
+            [_line(Words("held-out text", "未训练过的文本"), x, means)],
+            label,
+            Words("loss, nats per token", "损失，奈特每词元"),
+            log_x=True,
+        ),
+        Panel(
+            [
+                _line(Words("here", "本实验"), x, over),
+                Line(
+                    Words("Vaswani et al. 2017, table 3 row A", "Vaswani 等 2017，表 3 A 行"),
+                    np.array(list(VASWANI), float),
+                    paper,
+                ),
+            ],
+            label,
+            Words("loss over that of the best h, nats", "比最佳 h 多出的损失，奈特"),
+            log_x=True,
+            levels=[(Words("the best", "最佳"), 0.0)],
+        ),
+    ]
+
+
+def _line(name: Words, x: np.ndarray, values: Sequence[Estimate]) -> Line:
+    return Line(
+        name,
+        x,
+        np.array([one.mean for one in values]),
+        np.array([one.low for one in values]),
+        np.array([one.high for one in values]),
+    )
+
+
+def facts(results: Results) -> dict[str, str]:
+    """For the lesson."""
+    tried = [int(h) for h in results.settings("heads")]
+    few, many = (over_best(results, h)[0] for h in (min(tried), max(tried)))
+    return {
+        "few": str(min(tried)),
+        "many": str(max(tried)),
+        "least_dim": f"{results.mean('head_dim', heads=max(tried)).mean:.0f}",
+        "over_few": few.told(),
+        "over_many": many.told(),
+        "percent_few": f"{100 * math.expm1(few.mean):.1f} %",
+        "percent_many": f"{100 * math.expm1(many.mean):.1f} %",
+        "paper_few": f"{100 * (VASWANI[1] / VASWANI[16] - 1):.1f} %",
+        "paper_many": f"{100 * (VASWANI[32] / VASWANI[16] - 1):.1f} %",
+        "best": best_of(results),
+        "parameters": f"{results.mean('parameters').mean:,.0f}",
+        "seeds": str(len(results.values("loss"))),
+    }
+
+
+CLAIM = Claim(
+    name="heads",
+    row="C6",
+    title=Words("How many heads", "要多少个头"),
+    says=Words(
+        "More heads are not always better: at a fixed d each gets d_k = d/h channels, and too many heads leave "
+        "each too few to tell what is relevant; too few heads have too few points of view.",
+        "头不是越多越好：总维度 d 固定时，每个头只分到 d_k = d/h 维，头太多则维度太低，放不下有意义的相关性度量；"
+        "头太少又回到视角单一的老问题。",
+    ),
+    formula=r"\mathrm{head}_i = \mathrm{softmax}\!\left(\frac{q_i k_i^{\top}}{\sqrt{d_k}}\right) v_i, "
+    r"\qquad d_k = \frac{d}{h}",
+    asks=Words(
+        "One small decoder is trained with h = 1 to 64 heads at the same d, so with the same parameters, fresh "
+        "weights, text, order and steps; the loss on held-out text is compared seed by seed.",
+        "同一个小解码器在同样的 d 下以 h = 1 到 64 个头训练，参数量、初始权重、文本、次序和步数都相同；"
+        "逐个种子比较它们在未训练过的文本上的损失。",
+    ),
+    cases=cases,
+    seeds=(2, 5),
+    measure=measure,
+    quantities=(
+        Quantity("head_dim", Words("d_k", "d_k"), 0),
+        Quantity("parameters", Words("parameters", "参数量"), 0),
+        Quantity("loss", Words("loss, held-out, nats per token", "损失（未训练文本），奈特每词元")),
+        Quantity("training", Words("loss in training, last 50 steps", "训练损失，最后 50 步")),
+    ),
+    judge=judge,
+    panels=panels,
+    sources=(
+        "Vaswani et al. 2017, Attention Is All You Need, table 3 row A",
+        "Michel et al. 2019, Are Sixteen Heads Really Better than One?",
+    ),
+    facts=facts,
+)
