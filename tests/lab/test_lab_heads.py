@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from bench_help import small_bench
+from bench_help import named, small_bench
 
 from headwise.lab.claims.heads import CLAIM, HEADS, VASWANI, best_of, over_best
 from headwise.lab.results import Results, Row
@@ -106,5 +106,6 @@ def test_panels_and_facts_stand_beside_the_paper() -> None:
     assert list(beside.lines[1].x) == list(VASWANI)
     assert min(beside.lines[1].y) == 0
     facts = CLAIM.facts(results)
+    assert named("heads") <= facts.keys()
     assert facts["paper_few"] == "7.7 %"
     assert facts["seeds"] == "5"

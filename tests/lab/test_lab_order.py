@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from bench_help import small_bench
+from bench_help import named, small_bench
 
 from headwise.lab.bench import Bench
 from headwise.lab.claims import order
@@ -106,6 +106,7 @@ def test_panels_and_facts() -> None:
     assert [tick.en for tick in losses.ticks] == list(order.POSITIONS)
     assert np.allclose(longer.lines[0].y, 0.1)
     facts = CLAIM.facts(results)
+    assert named("order") <= facts.keys()
     assert facts["over_none"].startswith("0.1")
     quick = Results([row for row in results.rows if row.case in CLAIM.cases(True)])
     assert CLAIM.judge(quick).kind == "holds up to"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from bench_help import small_bench
+from bench_help import named, small_bench
 from torch import nn
 
 from headwise.lab.claims.width import CLAIM, DEEP, NARROW, NONE, TRADES, WIDE, built, moved
@@ -99,7 +99,9 @@ def test_panels_and_facts() -> None:
     by_weights, trades = CLAIM.panels(results)
     assert [line.name.en for line in by_weights.lines] == ["2 blocks, GELU", "relu", "swiglu"]
     assert [tick.en for tick in trades.ticks] == ["1 x 10 d", "2 x 4 d", "3 x 2 d", "4 x 1 d"]
-    assert CLAIM.facts(results)["shazeer"] == "-0.053"
+    facts = CLAIM.facts(results)
+    assert named("width") <= facts.keys()
+    assert facts["shazeer"] == "-0.053"
     quick = Results([row for row in results.rows if row.case in CLAIM.cases(True)])
     assert CLAIM.judge(quick).kind == "holds"
     assert CLAIM.panels(quick)

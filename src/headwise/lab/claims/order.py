@@ -6,9 +6,9 @@ The sum runs over a set: shuffle the tokens and every token still gets the same 
 positions "the cat chases the dog" and "the dog chases the cat", or 猫追狗 and 狗追猫, give every word the same
 vector. A causal mask breaks that: token i is the sum over the first i tokens, and which those are is order.
 
-The tokens before the last are shuffled, and how far the last one's output moves is measured: of a real encoder, with
-its positions and with one position for every token, and of the lab's decoder trained with each kind of positions and
-with none. The trainings are then read on twice the length they were trained on (Press et al. 2022).
+Measured is how far the last token's output moves when the tokens before it are shuffled: of a real encoder, with
+positions and with one for all tokens, and of the lab's decoder trained with each kind of positions and with none.
+The trainings are then read on twice the length they were trained on (Press et al. 2022).
 """
 
 from __future__ import annotations
