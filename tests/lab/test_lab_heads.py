@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from bench_help import named, small_bench
 
-from headwise.lab.claims.heads import CLAIM, HEADS, VASWANI, best_of, over_best
+from headwise.lab.claims.heads import (
+    CLAIM,
+    HEADS,
+    VASWANI,
+    best_of,
+    built,
+    letters,
+    over_best,
+    pieces,
+)
 from headwise.lab.results import Results, Row
 
 
@@ -20,7 +29,7 @@ def made(curve: dict[int, float], noise: float, seeds: int = 5) -> Results:
         shared = luck.normal(0, 0.5)
         for heads, loss in curve.items():
             numbers = {"loss": loss + shared + noise * luck.normal(), "head_dim": 64 / heads}
-            rows.append(Row({"heads": heads}, seed, {**numbers, "parameters": 132864.0}))
+            rows.append(Row(letters(heads), seed, {**numbers, "parameters": 132864.0}))
     return Results(rows)
 
 
@@ -51,7 +60,7 @@ def test_equal_heads_do_not_look_as_if_the_ends_lost() -> None:
     overs = []
     for _ in range(60):
         rows = [
-            Row({"heads": h}, s, {"loss": x + luck.normal()})
+            Row(letters(h), s, {"loss": x + luck.normal()})
             for s in range(5)
             for h, x in flat.items()
         ]
@@ -62,7 +71,7 @@ def test_equal_heads_do_not_look_as_if_the_ends_lost() -> None:
 def test_no_seed_chooses_what_it_is_compared_with() -> None:
     # over the other seeds h = 2 is the best for each, though seed 1 has its lowest loss at h = 4
     losses = {1: [2.0, 2.0, 2.0], 2: [1.0, 1.0, 1.0], 4: [1.5, 0.9, 1.5]}
-    rows = [Row({"heads": h}, s, {"loss": x}) for h, by in losses.items() for s, x in enumerate(by)]
+    rows = [Row(letters(h), s, {"loss": x}) for h, by in losses.items() for s, x in enumerate(by)]
     over, best = over_best(Results(rows), 1)
     assert over.mean == pytest.approx(1.0)
     assert not best
@@ -81,10 +90,7 @@ def test_one_seed_settles_nothing() -> None:
 
 def test_every_h_has_the_same_weights_and_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = small_bench(monkeypatch)
-    first, *others = (
-        bench.decoder(3, num_heads=case["heads"], positions="sinusoidal").state_dict()
-        for case in CLAIM.cases(False)
-    )
+    first, *others = (built(bench, heads, 3).state_dict() for heads in HEADS)
     for other in others:
         assert other.keys() == first.keys()
         assert all(bool((other[name] == first[name]).all()) for name in first)
@@ -96,7 +102,24 @@ def test_measures_each_h(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {h: numbers["head_dim"] for h, numbers in found.items()} == {1: 64, 2: 32}
     assert found[1]["loss"] != found[2]["loss"]
     assert found[1]["parameters"] == found[2]["parameters"]
-    assert CLAIM.measure(bench, {"heads": 2}, 0) == found[2]
+    assert CLAIM.measure(bench, letters(2), 0) == found[2]
+
+
+def test_pieces_are_told_and_decide_nothing() -> None:
+    results = made(BENT, 0.005)
+    rows = [Row(pieces(h), s, {"loss": 3.0 + s / 100}) for h in (1, 8) for s in range(5)]
+    verdict = CLAIM.judge(Results([*results.rows, *rows]))
+    assert verdict.kind == "holds"
+    assert verdict.findings[-1].value.mean == pytest.approx(0)
+    assert verdict.findings[-1].holds is None
+
+
+def test_bytes_and_pieces_are_read_by_their_own_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = small_bench(monkeypatch)
+    assert bench.letters.tokenizer.get_vocab_size() == 257
+    assert bench.tokenizer.get_vocab_size() == 280
+    of_bytes, of_pieces = (CLAIM.measure(bench, case(2), 0) for case in (letters, pieces))
+    assert of_bytes["parameters"] < of_pieces["parameters"]
 
 
 def test_panels_and_facts_stand_beside_the_paper() -> None:

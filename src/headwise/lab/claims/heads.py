@@ -8,6 +8,10 @@ q_i k_i^T are a matrix of rank d_k, and at d_k = 1 every query ranks the keys in
 Vaswani et al. (2017) tried h = 1 to 32 in table 3, row A. Here: one small model, with the same parameters, fresh
 weights, text and steps for every h of a seed.
 
+It reads bytes, in one block. To guess the next letter, several letters before it must be read, each as itself:
+there is something to look at for more than one head, and no second block to make up for those that are missing. The
+same is measured with word pieces, of which one tells most of what so short a training learns.
+
 Positions are sinusoidal, added to the stream: RoPE turns pairs of channels within a head, so that h would also
 change how position is told, and at d_k = 1 there is no pair.
 """
@@ -24,22 +28,40 @@ from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate, estimate
 from headwise.lab.judging import kind_of
 from headwise.lab.results import Case, Results
+from headwise.lab.starting import widened
 from headwise.lab.words import Words
+from headwise.nn import Decoder
 
 HEADS = (1, 2, 4, 8, 16, 32, 64)
+PIECES = (1, 8)
+RATE = 0.02
+"""Matrices that start larger need larger steps."""
 VASWANI = {1: 5.29, 4: 5.00, 8: 4.92, 16: 4.91, 32: 5.01}
 """Perplexity by the number of heads: Vaswani et al. 2017, table 3, rows base and A (d_model = 512)."""
 
 
 def cases(quick: bool) -> list[Case]:
-    """Numbers of heads; quick: the ends and two between."""
-    return [{"heads": heads} for heads in ((1, 4, 16, 64) if quick else HEADS)]
+    """Numbers of heads, reading bytes, and one and eight reading pieces; quick: the ends and two between."""
+    of_bytes = (1, 4, 16, 64) if quick else HEADS
+    of_pieces = () if quick else PIECES
+    return [letters(heads) for heads in of_bytes] + [pieces(heads) for heads in of_pieces]
+
+
+def letters(heads: int) -> Case:
+    """So many heads, reading bytes."""
+    return {"tokens": "bytes", "heads": heads}
+
+
+def pieces(heads: int) -> Case:
+    """So many heads, reading pieces of words."""
+    return {"tokens": "pieces", "heads": heads}
 
 
 def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
     """The loss of a training with so many heads."""
-    module = bench.decoder(seed, num_heads=int(case["heads"]), positions="sinusoidal")
-    learnt = bench.learn(module, seed)
+    bench = bench.letters if case["tokens"] == "bytes" else bench
+    module = built(bench, int(case["heads"]), seed)
+    learnt = bench.learn(module, seed, rate=RATE)
     return {
         "head_dim": module.config.head_dim,
         "parameters": sum(weight.numel() for weight in module.parameters()),
@@ -48,13 +70,19 @@ def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
     }
 
 
+def built(bench: Bench, heads: int, seed: int) -> Decoder:
+    """One block with so many heads; its fresh weights are the same for all."""
+    module = bench.decoder(seed, num_heads=heads, num_layers=1, positions="sinusoidal")
+    return widened(module, module.config.d_model)
+
+
 def over_best(results: Results, heads: int) -> tuple[Estimate, bool]:
     """How much more loss a number of heads has than the best one, and whether it was itself the best for all seeds.
 
     The best of several that are equally good is partly luck, and would look better than it is. So each seed
     chooses no best of its own: it is compared with the number of heads whose mean is lowest over the other seeds.
     """
-    losses = {int(h): results.values("loss", heads=h) for h in results.settings("heads")}
+    losses = {int(h): results.values("loss", **letters(h)) for h in tried(results)}
     seeds = sorted(set.intersection(*(set(by_seed) for by_seed in losses.values())))
     over, own = [], []
     for seed in seeds if len(seeds) > 1 else ():
@@ -65,6 +93,11 @@ def over_best(results: Results, heads: int) -> tuple[Estimate, bool]:
     return estimate(over), bool(own) and all(own)
 
 
+def tried(results: Results) -> list[int]:
+    """The numbers of heads that read bytes."""
+    return [int(heads) for heads in results.settings("heads", tokens="bytes")]
+
+
 def loses(name: str, says: Words, results: Results, heads: int) -> Finding:
     """Whether an end of the row of h has more loss than the best; it has not where it is the best itself."""
     over, best = over_best(results, heads)
@@ -73,9 +106,8 @@ def loses(name: str, says: Words, results: Results, heads: int) -> Finding:
 
 def judge(results: Results) -> Verdict:
     """Both ends lose against the best number of heads."""
-    tried = [int(h) for h in results.settings("heads")]
-    few, many = min(tried), max(tried)
-    findings = (
+    few, many = min(tried(results)), max(tried(results))
+    core = (
         loses(
             "too few",
             Words(
@@ -95,30 +127,37 @@ def judge(results: Results) -> Verdict:
             many,
         ),
     )
-    one, most = (finding.value.told() for finding in findings)
+    of_pieces = results.difference("loss", pieces(PIECES[0]), pieces(PIECES[1]))
+    findings = core
+    if of_pieces.count:
+        said = Words(
+            "with word pieces, loss of h = 1 over h = 8", "读词片时，h = 1 比 h = 8 多出的损失"
+        )
+        findings = (*core, Finding("too few, pieces", said, of_pieces, of_pieces.above(0)))
+    one, most = (finding.value.told() for finding in core)
     says = Words(
         "Against the best number of heads, {few} has {one} nats per token more loss, and {many} has {most}; "
         "the best lies at h = {best}.",
         "与最佳头数相比，h = {few} 的损失每词元多 {one} 奈特，h = {many} 多 {most}；最佳在 h = {best}。",
     )
     filled = says.filled(few=few, one=one, many=many, most=most, best=best_of(results))
-    return Verdict(kind_of(findings), filled, findings)
+    return Verdict(kind_of(core), filled, findings)
 
 
 def best_of(results: Results) -> str:
     """The numbers of heads whose loss is not above the best's as far as these seeds can tell: "4, 8"."""
-    tried = [int(h) for h in results.settings("heads")]
-    lowest = min(tried, key=lambda h: results.mean("loss", heads=h).mean)
-    as_good = [h for h in tried if h == lowest or over_best(results, h)[0].above(0) is not True]
+    lowest = min(tried(results), key=lambda h: results.mean("loss", **letters(h)).mean)
+    as_good = [
+        h for h in tried(results) if h == lowest or over_best(results, h)[0].above(0) is not True
+    ]
     return ", ".join(map(str, as_good))
 
 
 def panels(results: Results) -> list[Panel]:
     """The loss against h, and what is lost against the best h beside the paper's row A."""
-    tried = [int(h) for h in results.settings("heads")]
-    x = np.array(tried, float)
-    means = [results.mean("loss", heads=h) for h in tried]
-    over = [over_best(results, h)[0] for h in tried]
+    x = np.array(tried(results), float)
+    means = [results.mean("loss", **letters(h)) for h in tried(results)]
+    over = [over_best(results, h)[0] for h in tried(results)]
     paper = np.log(np.array(list(VASWANI.values())) / min(VASWANI.values()))
     label = Words("heads h", "头数 h")
     return [
@@ -157,12 +196,13 @@ def _line(name: Words, x: np.ndarray, values: Sequence[Estimate]) -> Line:
 
 def facts(results: Results) -> dict[str, str]:
     """For the lesson."""
-    tried = [int(h) for h in results.settings("heads")]
-    few, many = (over_best(results, h)[0] for h in (min(tried), max(tried)))
+    ends = min(tried(results)), max(tried(results))
+    few, many = (over_best(results, h)[0] for h in ends)
     return {
-        "few": str(min(tried)),
-        "many": str(max(tried)),
-        "least_dim": f"{results.mean('head_dim', heads=max(tried)).mean:.0f}",
+        "few": str(ends[0]),
+        "many": str(ends[1]),
+        "least_dim": f"{results.mean('head_dim', **letters(ends[1])).mean:.0f}",
+        "pieces": results.difference("loss", pieces(PIECES[0]), pieces(PIECES[1])).told(),
         "over_few": few.told(),
         "over_many": many.told(),
         "percent_few": f"{100 * math.expm1(few.mean):.1f} %",
@@ -170,7 +210,7 @@ def facts(results: Results) -> dict[str, str]:
         "paper_few": f"{100 * (VASWANI[1] / VASWANI[16] - 1):.1f} %",
         "paper_many": f"{100 * (VASWANI[32] / VASWANI[16] - 1):.1f} %",
         "best": best_of(results),
-        "parameters": f"{results.mean('parameters').mean:,.0f}",
+        "parameters": f"{results.mean('parameters', tokens='bytes').mean:,.0f}",
         "seeds": str(len(results.values("loss"))),
     }
 
@@ -188,9 +228,9 @@ CLAIM = Claim(
     formula=r"\mathrm{head}_i = \mathrm{softmax}\!\left(\frac{q_i k_i^{\top}}{\sqrt{d_k}}\right) v_i, "
     r"\qquad d_k = \frac{d}{h}",
     asks=Words(
-        "One small decoder is trained with h = 1 to 64 heads at the same d, so with the same parameters, fresh "
-        "weights, text, order and steps; the loss on held-out text is compared seed by seed.",
-        "同一个小解码器在同样的 d 下以 h = 1 到 64 个头训练，参数量、初始权重、文本、次序和步数都相同；"
+        "One block that reads bytes is trained with h = 1 to 64 heads at the same d, so with the same parameters, "
+        "fresh weights, text, order and steps; the loss on held-out text is compared seed by seed.",
+        "同一个读字节的单层解码器在同样的 d 下以 h = 1 到 64 个头训练，参数量、初始权重、文本、次序和步数都相同；"
         "逐个种子比较它们在未训练过的文本上的损失。",
     ),
     cases=cases,

@@ -27,6 +27,7 @@ from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate, estimate
 from headwise.lab.judging import kind_of
 from headwise.lab.results import Case, Results
+from headwise.lab.starting import widened
 from headwise.lab.words import Words
 from headwise.nn import Decoder
 
@@ -68,7 +69,7 @@ def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
         num_layers=int(case["blocks"]),
         max_length=2 * length,
     )
-    loss = bench.learn(module, seed).held_out
+    loss = bench.learn(widened(module, module.config.d_model), seed).held_out
     return {
         "loss": loss,
         **losses(bench, module, length),
