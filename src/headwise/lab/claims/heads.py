@@ -12,8 +12,8 @@ It reads bytes, in one block. To guess the next letter, several letters before i
 there is something to look at for more than one head, and no second block to make up for those that are missing. The
 same is measured with word pieces, of which one tells most of what so short a training learns.
 
-Positions are sinusoidal, added to the stream: RoPE turns pairs of channels within a head, so that h would also
-change how position is told, and at d_k = 1 there is no pair.
+Positions are RoPE, which a short training learns soonest. It turns pairs of channels within a head, so h also
+changes how position is told. The control, sinusoids added to the stream, treats all h alike and works at d_k = 1.
 """
 
 from __future__ import annotations
@@ -32,8 +32,16 @@ from headwise.lab.starting import widened
 from headwise.lab.words import Words
 from headwise.nn import Decoder
 
-HEADS = (1, 2, 4, 8, 16, 32, 64)
+HEADS = (1, 2, 4, 8, 16, 32)
+ALIKE = (1, 8, 64)
+"""Numbers of heads with sinusoids."""
 PIECES = (1, 8)
+ALIKE_SAYS = Words(
+    "by sinusoids, loss of h = {h} over h = 8", "用正弦位置时，h = {h} 比 h = 8 多出的损失"
+)
+PIECES_SAYS = Words(
+    "reading word pieces, loss of h = 1 over h = 8", "读词片时，h = 1 比 h = 8 多出的损失"
+)
 RATE = 0.02
 """Matrices that start larger need larger steps."""
 VASWANI = {1: 5.29, 4: 5.00, 8: 4.92, 16: 4.91, 32: 5.01}
@@ -41,26 +49,28 @@ VASWANI = {1: 5.29, 4: 5.00, 8: 4.92, 16: 4.91, 32: 5.01}
 
 
 def cases(quick: bool) -> list[Case]:
-    """Numbers of heads, reading bytes, and one and eight reading pieces; quick: the ends and two between."""
-    of_bytes = (1, 4, 16, 64) if quick else HEADS
-    of_pieces = () if quick else PIECES
-    return [letters(heads) for heads in of_bytes] + [pieces(heads) for heads in of_pieces]
+    """Numbers of heads reading bytes, by RoPE and by sinusoids, and reading pieces; quick: fewer."""
+    if quick:
+        return [letters(heads) for heads in (1, 8, 32)]
+    by_rope = [letters(heads) for heads in HEADS]
+    by_sinusoids = [letters(heads, "sinusoidal") for heads in ALIKE]
+    return by_rope + by_sinusoids + [pieces(heads) for heads in PIECES]
 
 
-def letters(heads: int) -> Case:
+def letters(heads: int, positions: str = "rope") -> Case:
     """So many heads, reading bytes."""
-    return {"tokens": "bytes", "heads": heads}
+    return {"tokens": "bytes", "positions": positions, "heads": heads}
 
 
 def pieces(heads: int) -> Case:
     """So many heads, reading pieces of words."""
-    return {"tokens": "pieces", "heads": heads}
+    return {"tokens": "pieces", "positions": "rope", "heads": heads}
 
 
 def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
     """The loss of a training with so many heads."""
     bench = bench.letters if case["tokens"] == "bytes" else bench
-    module = built(bench, int(case["heads"]), seed)
+    module = built(bench, case, seed)
     learnt = bench.learn(module, seed, rate=RATE)
     return {
         "head_dim": module.config.head_dim,
@@ -70,38 +80,40 @@ def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
     }
 
 
-def built(bench: Bench, heads: int, seed: int) -> Decoder:
+def built(bench: Bench, case: Case, seed: int) -> Decoder:
     """One block with so many heads; its fresh weights are the same for all."""
-    module = bench.decoder(seed, num_heads=heads, num_layers=1, positions="sinusoidal")
+    heads, positions = int(case["heads"]), case["positions"]
+    module = bench.decoder(seed, num_heads=heads, num_layers=1, positions=positions)
     return widened(module, module.config.d_model)
 
 
-def over_best(results: Results, heads: int) -> tuple[Estimate, bool]:
-    """How much more loss a number of heads has than the best one, and whether it was itself the best for all seeds.
+def over_best(results: Results, heads: int) -> Estimate:
+    """How much more loss a number of heads has than the best other one; below 0 where it is itself the best.
 
-    The best of several that are equally good is partly luck, and would look better than it is. So each seed
-    chooses no best of its own: it is compared with the number of heads whose mean is lowest over the other seeds.
+    The best of several that are equally good is partly luck, and would look better than it is. So no seed chooses
+    what it is compared with: that is the number of heads whose mean is lowest over the other seeds.
     """
-    losses = {int(h): results.values("loss", **letters(h)) for h in tried(results)}
+    losses = {h: results.values("loss", **letters(h)) for h in tried(results)}
     seeds = sorted(set.intersection(*(set(by_seed) for by_seed in losses.values())))
-    over, own = [], []
-    for seed in seeds if len(seeds) > 1 else ():
-        others = {h: sum(by[s] for s in seeds if s != seed) for h, by in losses.items()}
-        best = min(others, key=lambda h: others[h])
+    over = []
+    for seed in seeds if len(seeds) > 1 and len(losses) > 1 else ():
+        means = {
+            h: sum(by[s] for s in seeds if s != seed) for h, by in losses.items() if h != heads
+        }
+        best = min(means, key=lambda h: means[h])
         over.append(losses[heads][seed] - losses[best][seed])
-        own.append(best == heads)
-    return estimate(over), bool(own) and all(own)
+    return estimate(over)
 
 
 def tried(results: Results) -> list[int]:
-    """The numbers of heads that read bytes."""
-    return [int(heads) for heads in results.settings("heads", tokens="bytes")]
+    """The numbers of heads that read bytes by RoPE."""
+    return [int(heads) for heads in results.settings("heads", tokens="bytes", positions="rope")]
 
 
 def loses(name: str, says: Words, results: Results, heads: int) -> Finding:
-    """Whether an end of the row of h has more loss than the best; it has not where it is the best itself."""
-    over, best = over_best(results, heads)
-    return Finding(name, says, over, False if best else over.above(0))
+    """Whether an end of the row of h has more loss than the best other number of heads."""
+    over = over_best(results, heads)
+    return Finding(name, says, over, over.above(0))
 
 
 def judge(results: Results) -> Verdict:
@@ -111,8 +123,8 @@ def judge(results: Results) -> Verdict:
         loses(
             "too few",
             Words(
-                f"loss of h = {few} over the best h, nats per token",
-                f"h = {few} 比最佳 h 多出的损失，奈特每词元",
+                f"loss of h = {few} over the best other h, nats per token",
+                f"h = {few} 比其余最佳 h 多出的损失，奈特每词元",
             ),
             results,
             few,
@@ -120,35 +132,50 @@ def judge(results: Results) -> Verdict:
         loses(
             "too many",
             Words(
-                f"loss of h = {many} over the best h, nats per token",
-                f"h = {many} 比最佳 h 多出的损失，奈特每词元",
+                f"loss of h = {many} over the best other h, nats per token",
+                f"h = {many} 比其余最佳 h 多出的损失，奈特每词元",
             ),
             results,
             many,
         ),
     )
-    of_pieces = results.difference("loss", pieces(PIECES[0]), pieces(PIECES[1]))
-    findings = core
-    if of_pieces.count:
-        said = Words(
-            "with word pieces, loss of h = 1 over h = 8", "读词片时，h = 1 比 h = 8 多出的损失"
-        )
-        findings = (*core, Finding("too few, pieces", said, of_pieces, of_pieces.above(0)))
+    findings = (*core, *told(results))
     one, most = (finding.value.told() for finding in core)
     says = Words(
-        "Against the best number of heads, {few} has {one} nats per token more loss, and {many} has {most}; "
-        "the best lies at h = {best}.",
-        "与最佳头数相比，h = {few} 的损失每词元多 {one} 奈特，h = {many} 多 {most}；最佳在 h = {best}。",
+        "Against the best other number of heads, h = {few} has {one} nats per token more loss, and h = {many} has "
+        "{most}; the best lies at h = {best}.",
+        "与其余最佳头数相比，h = {few} 的损失每词元多 {one} 奈特，h = {many} 多 {most}；最佳在 h = {best}。",
     )
     filled = says.filled(few=few, one=one, many=many, most=most, best=best_of(results))
     return Verdict(kind_of(core), filled, findings)
+
+
+def told(results: Results) -> list[Finding]:
+    """Differences that the verdict does not rest on, of the cases that there are."""
+    shown = (
+        (
+            "too few, alike",
+            letters(1, "sinusoidal"),
+            letters(8, "sinusoidal"),
+            ALIKE_SAYS.filled(h=1),
+        ),
+        (
+            "too many, alike",
+            letters(64, "sinusoidal"),
+            letters(8, "sinusoidal"),
+            ALIKE_SAYS.filled(h=64),
+        ),
+        ("too few, pieces", pieces(1), pieces(8), PIECES_SAYS),
+    )
+    values = [(name, says, results.difference("loss", a, b)) for name, a, b, says in shown]
+    return [Finding(name, says, x, x.above(0)) for name, says, x in values if x.count]
 
 
 def best_of(results: Results) -> str:
     """The numbers of heads whose loss is not above the best's as far as these seeds can tell: "4, 8"."""
     lowest = min(tried(results), key=lambda h: results.mean("loss", **letters(h)).mean)
     as_good = [
-        h for h in tried(results) if h == lowest or over_best(results, h)[0].above(0) is not True
+        h for h in tried(results) if h == lowest or over_best(results, h).above(0) is not True
     ]
     return ", ".join(map(str, as_good))
 
@@ -157,7 +184,7 @@ def panels(results: Results) -> list[Panel]:
     """The loss against h, and what is lost against the best h beside the paper's row A."""
     x = np.array(tried(results), float)
     means = [results.mean("loss", **letters(h)) for h in tried(results)]
-    over = [over_best(results, h)[0] for h in tried(results)]
+    over = [over_best(results, h) for h in tried(results)]
     paper = np.log(np.array(list(VASWANI.values())) / min(VASWANI.values()))
     label = Words("heads h", "头数 h")
     return [
@@ -177,9 +204,9 @@ def panels(results: Results) -> list[Panel]:
                 ),
             ],
             label,
-            Words("loss over that of the best h, nats", "比最佳 h 多出的损失，奈特"),
+            Words("loss over the best other h, nats", "比其余最佳 h 多出的损失，奈特"),
             log_x=True,
-            levels=[(Words("the best", "最佳"), 0.0)],
+            levels=[(Words("the best other", "其余最佳"), 0.0)],
         ),
     ]
 
@@ -197,12 +224,18 @@ def _line(name: Words, x: np.ndarray, values: Sequence[Estimate]) -> Line:
 def facts(results: Results) -> dict[str, str]:
     """For the lesson."""
     ends = min(tried(results)), max(tried(results))
-    few, many = (over_best(results, h)[0] for h in ends)
+    few, many = (over_best(results, h) for h in ends)
     return {
         "few": str(ends[0]),
         "many": str(ends[1]),
         "least_dim": f"{results.mean('head_dim', **letters(ends[1])).mean:.0f}",
-        "pieces": results.difference("loss", pieces(PIECES[0]), pieces(PIECES[1])).told(),
+        "pieces": results.difference("loss", pieces(1), pieces(8)).told(),
+        "alike_few": results.difference(
+            "loss", letters(1, "sinusoidal"), letters(8, "sinusoidal")
+        ).told(),
+        "alike_many": results.difference(
+            "loss", letters(64, "sinusoidal"), letters(8, "sinusoidal")
+        ).told(),
         "over_few": few.told(),
         "over_many": many.told(),
         "percent_few": f"{100 * math.expm1(few.mean):.1f} %",
@@ -228,9 +261,9 @@ CLAIM = Claim(
     formula=r"\mathrm{head}_i = \mathrm{softmax}\!\left(\frac{q_i k_i^{\top}}{\sqrt{d_k}}\right) v_i, "
     r"\qquad d_k = \frac{d}{h}",
     asks=Words(
-        "One block that reads bytes is trained with h = 1 to 64 heads at the same d, so with the same parameters, "
+        "One block that reads bytes is trained with h = 1 to 32 heads at the same d, so with the same parameters, "
         "fresh weights, text, order and steps; the loss on held-out text is compared seed by seed.",
-        "同一个读字节的单层解码器在同样的 d 下以 h = 1 到 64 个头训练，参数量、初始权重、文本、次序和步数都相同；"
+        "同一个读字节的单层解码器在同样的 d 下以 h = 1 到 32 个头训练，参数量、初始权重、文本、次序和步数都相同；"
         "逐个种子比较它们在未训练过的文本上的损失。",
     ),
     cases=cases,
