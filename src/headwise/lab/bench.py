@@ -30,6 +30,8 @@ CONTEXT = 64
 ROWS = 16
 STEPS = 600
 RATE = 6e-3
+BYTES = 257
+"""All bytes, and the end of a document."""
 
 
 class Stopped(Exception):  # noqa: N818 - it is no error
@@ -58,6 +60,7 @@ class Bench:
         device: where models run; None = the CPU.
         tell: called with what is under way, for the progress.
         stop: asked between steps whether to end.
+        vocab: tokens of the tokenizer; None = VOCAB.
     """
 
     def __init__(
@@ -68,8 +71,10 @@ class Bench:
         device: str | None = None,
         tell: Callable[[str], None] = lambda what: None,
         stop: Callable[[], bool] = lambda: False,
+        vocab: int | None = None,
     ) -> None:
         self.text = text
+        self.vocab = vocab
         self.quick = quick
         self.device = torch.device(device or "cpu")
         self.tell = tell
@@ -79,7 +84,19 @@ class Bench:
     @cached_property
     def tokenizer(self) -> tokenizers.Tokenizer:
         """A byte-level BPE of VOCAB tokens made from the text."""
-        return byte_bpe(list(self.text.train), VOCAB)
+        return byte_bpe(list(self.text.train), VOCAB if self.vocab is None else self.vocab)
+
+    @cached_property
+    def letters(self) -> Bench:
+        """The same with a token for each byte, so that a model has to gather several tokens to know one word."""
+        return Bench(
+            self.text,
+            quick=self.quick,
+            device=str(self.device),
+            tell=self.tell,
+            stop=self.stop,
+            vocab=BYTES,
+        )
 
     @property
     def steps(self) -> int:
