@@ -12,7 +12,7 @@ FLOORS = (
     (("core",), ()),
     (("nn",), ("hub",)),
     (("see",), ("check",), ("cut",)),
-    (("train", "lab"), ()),
+    (("train",), ("lab",)),
     (("show",), ("cli",), ("__main__",)),
 )
 """Bottom up; on a floor a group may import those before it, and rooms of a group each other not at all."""

@@ -23,6 +23,7 @@ from headwise.cli.clusters.command import clusters as _clusters
 from headwise.cli.doctor import doctor as _doctor
 from headwise.cli.generate.command import generate as _generate
 from headwise.cli.heal.command import heal as _heal
+from headwise.cli.lab.command import lab as _lab
 from headwise.cli.ledger.command import ledger as _ledger
 from headwise.cli.look.command import look as _look
 from headwise.cli.mask.command import mask as _mask
@@ -58,7 +59,7 @@ def app() -> None:
 _SEE = (_look, _generate, _serve, _profile, _roles, _circuits, _clusters, _neurons)
 _CHECK = (_mask, _audit, _ledger)
 _CUT = (_ablate, _rank, _prune, _regroup, _heal, _time)
-_MAKE = (_train,)
+_MAKE = (_train, _lab)
 
 for _command in (*_SEE, *_CHECK, *_CUT, *_MAKE, _doctor):
     app.add_command(_command)

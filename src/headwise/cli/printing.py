@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import xarray as xr
@@ -13,12 +15,25 @@ from rich.console import Console
 from headwise.names import OutputError
 from headwise.show.terminal import Stack
 
-__all__ = ["counted", "print_out", "say", "stacks_of", "without"]
+__all__ = ["counted", "glyphs_told", "print_out", "say", "stacks_of", "without"]
 
 
 def say(line: str) -> None:
     """A line on stderr."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
+
+
+@contextmanager
+def glyphs_told() -> Iterator[None]:
+    """Tell once, in a line on stderr, which characters of the pictures drawn within have no font here."""
+    from headwise.show.fonts import MissingGlyphWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", MissingGlyphWarning)
+        yield
+    found = [one for one in caught if issubclass(one.category, MissingGlyphWarning)]
+    for line in dict.fromkeys(str(one.message) for one in found):
+        say(f"headwise: {line}")
 
 
 def counted(profile: xr.Dataset | xr.DataArray) -> str:

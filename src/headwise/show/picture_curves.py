@@ -17,9 +17,18 @@ from headwise.show.fonts import families_for
 from headwise.show.labels import one_line
 from headwise.show.picture_style import add_caption, new_figure, style
 
-__all__ = ["Curve", "Level", "draw_curves"]
+__all__ = [
+    "LOOKS",
+    "Curve",
+    "Level",
+    "add_curve",
+    "add_level",
+    "draw_curves",
+    "finish",
+    "plain_name",
+]
 
-_LOOKS = (
+LOOKS = (
     {"color": "#0072b2", "marker": "o", "ls": "-"},
     {"color": "#d55e00", "marker": "s", "ls": "--"},
     {"color": "#7f7f7f", "marker": "^", "ls": ":"},
@@ -86,18 +95,30 @@ def draw_curves(
         figure = new_figure(_WIDTH, _HEIGHT)
         axes = figure.subplots()
         for number, curve in enumerate(curves):
-            _draw(axes, curve, _LOOKS[number % len(_LOOKS)])
+            add_curve(axes, curve, LOOKS[number % len(LOOKS)])
         for level in levels:
-            axes.axhline(
-                level.y, color="#191919", lw=0.7, ls=(0, (5, 3)), zorder=1, label=_plain(level.name)
-            )
-        _finish(axes, xlabel, ylabel, percent)
+            add_level(axes, level)
+        finish(axes, xlabel, ylabel, percent)
         axes.legend(loc="best", frameon=False, handlelength=2.6, labelspacing=0.3)
         add_caption(figure, caption)
         return figure
 
 
-def _draw(axes: Axes, curve: Curve, look: dict[str, Any]) -> None:
+def add_level(axes: Axes, level: Level) -> None:
+    """A line across."""
+    axes.axhline(
+        level.y, color="#191919", lw=0.7, ls=(0, (5, 3)), zorder=1, label=plain_name(level.name)
+    )
+
+
+def add_curve(axes: Axes, curve: Curve, look: dict[str, Any]) -> None:
+    """A line with its marks and its band.
+
+    Args:
+        axes: it is drawn in.
+        curve: the line.
+        look: one of LOOKS.
+    """
     axes.plot(
         curve.x,
         curve.y,
@@ -105,7 +126,7 @@ def _draw(axes: Axes, curve: Curve, look: dict[str, Any]) -> None:
         ms=3.2,
         mec="white",
         mew=0.4,
-        label=_plain(curve.name),
+        label=plain_name(curve.name),
         zorder=3,
         **look,
     )
@@ -113,7 +134,8 @@ def _draw(axes: Axes, curve: Curve, look: dict[str, Any]) -> None:
         axes.fill_between(curve.x, curve.low, curve.high, color=look["color"], alpha=0.18, lw=0)
 
 
-def _finish(axes: Axes, xlabel: str, ylabel: str, percent: bool) -> None:
+def finish(axes: Axes, xlabel: str, ylabel: str, percent: bool = False) -> None:
+    """Name the axes, and let what is drawn stand alone: a pale grid, no frame."""
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
     if percent:
@@ -126,7 +148,7 @@ def _finish(axes: Axes, xlabel: str, ylabel: str, percent: bool) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """A name as it is: matplotlib leaves out names that begin with _ and reads $ as mathematics."""
     return one_line(name).replace("$", r"\$").lstrip("_")
 

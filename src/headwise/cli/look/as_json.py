@@ -13,6 +13,7 @@ import numpy as np
 
 from headwise.files import replacing
 from headwise.names import HeadId
+from headwise.see.preferring import Preference
 from headwise.see.record import Record, Side
 from headwise.see.summary import HeadSummary
 from headwise.see.wording import Place, looks_of
@@ -44,6 +45,19 @@ def as_json(
         found["norms"] = {str(id): _rows(record.norm_weights(id)) for id in heads}
     if places:
         found["word"] = [_place(record, place) for place in places]
+    return found
+
+
+def with_preferences(
+    found: dict[str, Any],
+    rather: tuple[str, str] | None,
+    preferred: Sequence[Sequence[Preference]],
+) -> dict[str, Any]:
+    """The same with what each place of the word gives two others, as [head, weight, weight], where it was asked."""
+    if rather is not None:
+        for place, heads in zip(found["word"], preferred, strict=True):
+            rows = [[str(x.head), _number(x.one), _number(x.other)] for x in heads]
+            place["rather"] = {"one": rather[0], "other": rather[1], "heads": rows}
     return found
 
 

@@ -30,6 +30,12 @@ from headwise.cli.options import (
 @model_option
 @click.option("--word", help="What this word looks at, by head, strongest first.")
 @click.option(
+    "--rather",
+    nargs=2,
+    metavar="ONE OTHER",
+    help="With --word: which heads of it look at ONE rather than at OTHER, and the reverse.",
+)
+@click.option(
     "--head",
     "heads",
     multiple=True,
@@ -89,6 +95,7 @@ def look(
     file: Path | None,
     model: str,
     word: str | None,
+    rather: tuple[str, str] | None,
     heads: tuple[str, ...],
     layers: tuple[str, ...],
     ffn: bool,
@@ -110,7 +117,7 @@ def look(
 
     \b
     headwise look "The animal didn't cross the street because it was too tired"
-    headwise look "..." --word it
+    headwise look "..." --word it --rather animal street
     headwise look "..." --head 13.8 --head 21.6 --png maps.png
     headwise look "..." --html page.html --without 18.6 --beside "Another text"
     headwise look "..." --ffn --word it
@@ -120,6 +127,8 @@ def look(
         _check_ffn(heads, by_words, norms, renormalise, top, png, svg)
     if renormalise and word is None:
         raise click.UsageError("--renormalise goes with --word")
+    if rather is not None and (word is None or ffn):
+        raise click.UsageError("--rather goes with --word, and is of heads, not of --ffn")
     for head in heads:
         check_id(head, parts=2, example="18.6")
     for layer in layers:
@@ -136,6 +145,7 @@ def look(
             text=given,
             model=model,
             word=word,
+            rather=rather,
             heads=heads,
             layers=layers,
             by_words=by_words,

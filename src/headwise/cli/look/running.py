@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
-from headwise.cli.look.as_json import as_json, write_json
+from headwise.cli.look.as_json import as_json, with_preferences, write_json
 from headwise.cli.look.bar import long_progress
 from headwise.hub.load import Model, load
 from headwise.names import HeadId, LayerId, ModelError
 from headwise.see.circuits.norms import NORMS_SAY
 from headwise.see.looking import look
+from headwise.see.preferring import Preference, preferences
 from headwise.see.record import Record
 from headwise.see.summary import Cell, HeadSummary, summarise
 from headwise.see.telling import telling
@@ -33,6 +34,7 @@ from headwise.show.terminal import (
     seen_by,
     word_table,
 )
+from headwise.show.terminal_rather import rather_lines
 
 if TYPE_CHECKING:
     from headwise.cli.look.page import PageRequest
@@ -51,6 +53,7 @@ class View:
     text: str
     model: str
     word: str | None
+    rather: tuple[str, str] | None
     heads: tuple[str, ...]
     layers: tuple[str, ...]
     by_words: bool
@@ -83,13 +86,15 @@ def show(view: View) -> None:
         record = look(model, view.text, target=view.target, progress=tick)
     chosen = _chosen(record, view)
     places = [] if view.word is None else places_of(record, view.word)
+    preferred = [preferences(record, place, *view.rather) for place in places if view.rather]
     with long_progress(len(record.tokens), "comparing heads") as tick:
         summaries = summarise(record, progress=tick)
     maps = _maps(record, summaries, chosen, view) if _shows_maps(view) else []
     if view.json is not None:
-        write_json(as_json(record, summaries, chosen, places, view.norms), view.json)
+        found = as_json(record, summaries, chosen, places, view.norms)
+        write_json(with_preferences(found, view.rather, preferred), view.json)
     if view.json is None or str(view.json) != "-":
-        _print(view, record, summaries, maps, places)
+        _print(view, record, summaries, maps, places, preferred)
     for path in view.pictures:
         _draw(path, record, summaries, maps, view)
     if view.page is not None:
@@ -186,6 +191,7 @@ def _print(
     summaries: Sequence[HeadSummary],
     maps: Sequence[Map],
     places: Sequence[Place],
+    preferred: Sequence[Sequence[Preference]],
 ) -> None:
     console = Console(highlight=False)
     width, colour = console.width, console.is_terminal and not console.no_color
@@ -194,6 +200,10 @@ def _print(
     console.print()
     if places:
         _print_word(console, record, places, view.renormalise, colour)
+        for place, found in zip(places, preferred, strict=False):
+            one, other = view.rather or ("", "")
+            word, room = place.word.text, console.width
+            console.print(rather_lines(found, word=word, one=one, other=other, width=room))
     else:
         console.print(head_grid(grid_of_summaries(summaries), width=width, colour=colour))
         if len(labels) < _TELLS:

@@ -46,15 +46,17 @@ class Batch:
 
 @runtime_checkable
 class Feed(Protocol):
-    """Where batches come from.
+    """Where batches come from."""
 
-    Attributes:
-        rows: of a step, over all processes and parts.
-        count: of rows that a pass over everything has.
-    """
+    @property
+    def rows(self) -> int:
+        """Of a step, over all processes and parts."""
+        ...
 
-    rows: int
-    count: int
+    @property
+    def count(self) -> int:
+        """How many rows a pass over everything has."""
+        ...
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
         """The batch of a step, or some of its rows.

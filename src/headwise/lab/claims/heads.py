@@ -1,0 +1,285 @@
+"""C6: more heads are not always better, and one is too few.
+
+    head_i = softmax(q_i k_i^T / sqrt(d_k)) v_i,   d_k = d_model / h
+
+At a fixed d_model the number of heads h and their size d_k are traded against each other: the parameters are the
+same at every h. One head has one pattern for all it must look at. Many heads have little to choose by: the scores
+q_i k_i^T are a matrix of rank d_k, and at d_k = 1 every query ranks the keys in one order, or in its reverse.
+Vaswani et al. (2017) tried h = 1 to 32 in table 3, row A. Here: one small model, with the same parameters, fresh
+weights, text and steps for every h of a seed.
+
+It reads bytes, in one block. To guess the next letter, several letters before it must be read, each as itself:
+there is something to look at for more than one head, and no second block to make up for those that are missing. The
+same is measured with word pieces, of which one tells most of what so short a training learns.
+
+Positions are RoPE, which a short training learns soonest. It turns pairs of channels within a head, so h also
+changes how position is told. The control, sinusoids added to the stream, treats all h alike and works at d_k = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from headwise.lab.bench import Bench
+from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.estimates import Estimate, estimate
+from headwise.lab.judging import kind_of
+from headwise.lab.results import Case, Results
+from headwise.lab.starting import widened
+from headwise.lab.words import Words
+from headwise.nn import Decoder
+
+HEADS = (1, 2, 4, 8, 16, 32)
+ALIKE = (1, 8, 64)
+"""Numbers of heads with sinusoids."""
+PIECES = (1, 8)
+ALIKE_SAYS = Words(
+    "by sinusoids, loss of h = {h} over h = 8", "用正弦位置时，h = {h} 比 h = 8 多出的损失"
+)
+PIECES_SAYS = Words(
+    "reading word pieces, loss of h = 1 over h = 8", "读词片时，h = 1 比 h = 8 多出的损失"
+)
+RATE = 0.02
+"""Matrices that start larger need larger steps."""
+VASWANI = {1: 5.29, 4: 5.00, 8: 4.92, 16: 4.91, 32: 5.01}
+"""Perplexity by the number of heads: Vaswani et al. 2017, table 3, rows base and A (d_model = 512)."""
+
+
+def cases(quick: bool) -> list[Case]:
+    """Numbers of heads reading bytes, by RoPE and by sinusoids, and reading pieces; quick: fewer."""
+    if quick:
+        return [letters(heads) for heads in (1, 8, 32)]
+    by_rope = [letters(heads) for heads in HEADS]
+    by_sinusoids = [letters(heads, "sinusoidal") for heads in ALIKE]
+    return by_rope + by_sinusoids + [pieces(heads) for heads in PIECES]
+
+
+def letters(heads: int, positions: str = "rope") -> Case:
+    """So many heads, reading bytes."""
+    return {"tokens": "bytes", "positions": positions, "heads": heads}
+
+
+def pieces(heads: int) -> Case:
+    """So many heads, reading pieces of words."""
+    return {"tokens": "pieces", "positions": "rope", "heads": heads}
+
+
+def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
+    """The loss of a training with so many heads."""
+    bench = bench.letters if case["tokens"] == "bytes" else bench
+    module = built(bench, case, seed)
+    learnt = bench.learn(module, seed, rate=RATE)
+    return {
+        "head_dim": module.config.head_dim,
+        "parameters": sum(weight.numel() for weight in module.parameters()),
+        "loss": learnt.held_out,
+        "training": float(np.mean(learnt.losses[-50:])),
+    }
+
+
+def built(bench: Bench, case: Case, seed: int) -> Decoder:
+    """One block with so many heads; its fresh weights are the same for all."""
+    heads, positions = int(case["heads"]), case["positions"]
+    module = bench.decoder(seed, num_heads=heads, num_layers=1, positions=positions)
+    return widened(module, module.config.d_model)
+
+
+def over_best(results: Results, heads: int) -> Estimate:
+    """How much more loss a number of heads has than the best other one; below 0 where it is itself the best.
+
+    The best of several that are equally good is partly luck, and would look better than it is. So no seed chooses
+    what it is compared with: that is the number of heads whose mean is lowest over the other seeds.
+    """
+    losses = {h: results.values("loss", **letters(h)) for h in tried(results)}
+    seeds = sorted(set.intersection(*(set(by_seed) for by_seed in losses.values())))
+    over = []
+    for seed in seeds if len(seeds) > 1 and len(losses) > 1 else ():
+        means = {
+            h: sum(by[s] for s in seeds if s != seed) for h, by in losses.items() if h != heads
+        }
+        best = min(means, key=lambda h: means[h])
+        over.append(losses[heads][seed] - losses[best][seed])
+    return estimate(over)
+
+
+def tried(results: Results) -> list[int]:
+    """The numbers of heads that read bytes by RoPE."""
+    return [int(heads) for heads in results.settings("heads", tokens="bytes", positions="rope")]
+
+
+def loses(name: str, says: Words, results: Results, heads: int) -> Finding:
+    """Whether an end of the row of h has more loss than the best other number of heads."""
+    over = over_best(results, heads)
+    return Finding(name, says, over, over.above(0))
+
+
+def judge(results: Results) -> Verdict:
+    """Both ends lose against the best number of heads."""
+    few, many = min(tried(results)), max(tried(results))
+    core = (
+        loses(
+            "too few",
+            Words(
+                f"loss of h = {few} over the best other h, nats per token",
+                f"h = {few} 比其余最佳 h 多出的损失，奈特每词元",
+            ),
+            results,
+            few,
+        ),
+        loses(
+            "too many",
+            Words(
+                f"loss of h = {many} over the best other h, nats per token",
+                f"h = {many} 比其余最佳 h 多出的损失，奈特每词元",
+            ),
+            results,
+            many,
+        ),
+    )
+    findings = (*core, *told(results))
+    one, most = (finding.value.told() for finding in core)
+    says = Words(
+        "Against the best other number of heads, h = {few} has {one} nats per token more loss, and h = {many} has "
+        "{most}; the best lies at h = {best}.",
+        "与其余最佳头数相比，h = {few} 的损失每词元多 {one} 奈特，h = {many} 多 {most}；最佳在 h = {best}。",
+    )
+    filled = says.filled(few=few, one=one, many=many, most=most, best=best_of(results))
+    return Verdict(kind_of(core), filled, findings)
+
+
+def told(results: Results) -> list[Finding]:
+    """Differences that the verdict does not rest on, of the cases that there are."""
+    shown = (
+        (
+            "too few, alike",
+            letters(1, "sinusoidal"),
+            letters(8, "sinusoidal"),
+            ALIKE_SAYS.filled(h=1),
+        ),
+        (
+            "too many, alike",
+            letters(64, "sinusoidal"),
+            letters(8, "sinusoidal"),
+            ALIKE_SAYS.filled(h=64),
+        ),
+        ("too few, pieces", pieces(1), pieces(8), PIECES_SAYS),
+    )
+    values = [(name, says, results.difference("loss", a, b)) for name, a, b, says in shown]
+    return [Finding(name, says, x, x.above(0)) for name, says, x in values if x.count]
+
+
+def best_of(results: Results) -> str:
+    """The numbers of heads whose loss is not above the best's as far as these seeds can tell: "4, 8"."""
+    lowest = min(tried(results), key=lambda h: results.mean("loss", **letters(h)).mean)
+    as_good = [
+        h for h in tried(results) if h == lowest or over_best(results, h).above(0) is not True
+    ]
+    return ", ".join(map(str, as_good))
+
+
+def panels(results: Results) -> list[Panel]:
+    """The loss against h, and what is lost against the best h beside the paper's row A."""
+    x = np.array(tried(results), float)
+    means = [results.mean("loss", **letters(h)) for h in tried(results)]
+    over = [over_best(results, h) for h in tried(results)]
+    paper = np.log(np.array(list(VASWANI.values())) / min(VASWANI.values()))
+    label = Words("heads h", "头数 h")
+    return [
+        Panel(
+            [_line(Words("held-out text", "未训练过的文本"), x, means)],
+            label,
+            Words("loss, nats per token", "损失，奈特每词元"),
+            log_x=True,
+        ),
+        Panel(
+            [
+                _line(Words("here", "本实验"), x, over),
+                Line(
+                    Words("Vaswani et al. 2017, table 3 row A", "Vaswani 等 2017，表 3 A 行"),
+                    np.array(list(VASWANI), float),
+                    paper,
+                ),
+            ],
+            label,
+            Words("loss over the best other h, nats", "比其余最佳 h 多出的损失，奈特"),
+            log_x=True,
+            levels=[(Words("the best other", "其余最佳"), 0.0)],
+        ),
+    ]
+
+
+def _line(name: Words, x: np.ndarray, values: Sequence[Estimate]) -> Line:
+    return Line(
+        name,
+        x,
+        np.array([one.mean for one in values]),
+        np.array([one.low for one in values]),
+        np.array([one.high for one in values]),
+    )
+
+
+def facts(results: Results) -> dict[str, str]:
+    """For the lesson."""
+    ends = min(tried(results)), max(tried(results))
+    few, many = (over_best(results, h) for h in ends)
+    return {
+        "few": str(ends[0]),
+        "many": str(ends[1]),
+        "least_dim": f"{results.mean('head_dim', **letters(ends[1])).mean:.0f}",
+        "pieces": results.difference("loss", pieces(1), pieces(8)).told(),
+        "alike_few": results.difference(
+            "loss", letters(1, "sinusoidal"), letters(8, "sinusoidal")
+        ).told(),
+        "alike_many": results.difference(
+            "loss", letters(64, "sinusoidal"), letters(8, "sinusoidal")
+        ).told(),
+        "over_few": few.told(),
+        "over_many": many.told(),
+        "percent_few": f"{100 * math.expm1(few.mean):.1f} %",
+        "percent_many": f"{100 * math.expm1(many.mean):.1f} %",
+        "paper_few": f"{100 * (VASWANI[1] / VASWANI[16] - 1):.1f} %",
+        "paper_many": f"{100 * (VASWANI[32] / VASWANI[16] - 1):.1f} %",
+        "best": best_of(results),
+        "parameters": f"{results.mean('parameters', tokens='bytes').mean:,.0f}",
+        "seeds": str(len(results.values("loss"))),
+    }
+
+
+CLAIM = Claim(
+    name="heads",
+    row="C6",
+    title=Words("How many heads", "要多少个头"),
+    says=Words(
+        "More heads are not always better: at a fixed d each gets d_k = d/h channels, and too many heads leave "
+        "each too few to tell what is relevant; too few heads have too few points of view.",
+        "头不是越多越好：总维度 d 固定时，每个头只分到 d_k = d/h 维，头太多则维度太低，放不下有意义的相关性度量；"
+        "头太少又回到视角单一的老问题。",
+    ),
+    formula=r"\mathrm{head}_i = \mathrm{softmax}\!\left(\frac{q_i k_i^{\top}}{\sqrt{d_k}}\right) v_i, "
+    r"\qquad d_k = \frac{d}{h}",
+    asks=Words(
+        "One block that reads bytes is trained with h = 1 to 32 heads at the same d, so with the same parameters, "
+        "fresh weights, text, order and steps; the loss on held-out text is compared seed by seed.",
+        "同一个读字节的单层解码器在同样的 d 下以 h = 1 到 32 个头训练，参数量、初始权重、文本、次序和步数都相同；"
+        "逐个种子比较它们在未训练过的文本上的损失。",
+    ),
+    cases=cases,
+    seeds=(2, 5),
+    measure=measure,
+    quantities=(
+        Quantity("head_dim", Words("d_k", "d_k"), 0),
+        Quantity("parameters", Words("parameters", "参数量"), 0),
+        Quantity("loss", Words("loss, held-out, nats per token", "损失（未训练文本），奈特每词元")),
+        Quantity("training", Words("loss in training, last 50 steps", "训练损失，最后 50 步")),
+    ),
+    judge=judge,
+    panels=panels,
+    sources=(
+        "Vaswani et al. 2017, Attention Is All You Need, table 3 row A",
+        "Michel et al. 2019, Are Sixteen Heads Really Better than One?",
+    ),
+    facts=facts,
+)

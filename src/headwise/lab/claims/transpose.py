@@ -1,0 +1,314 @@
+"""C2: heads are one more axis, and no loop over them is needed; without the transpose they are mixed.
+
+    head_i = Attention(x W_Q^i, x W_K^i, x W_V^i),   out = concat(head_1 .. head_h) W_O
+
+The split of x W_Q into heads is a reshape and a transpose. It is made right, and wrong in the three ways that are
+easy to write, on the trained weights of a layer, and a small model learns with each.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headwise.core import masks
+from headwise.core.attention import attend
+from headwise.core.masks import Mask
+from headwise.cut.losses import blocks
+from headwise.lab.bench import Bench
+from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.results import Case, Results
+from headwise.lab.words import Words
+from headwise.nn import MultiHeadAttention
+from headwise.nn.positions import Rotary, rotate
+
+STEPS = 120
+"""Of a training: enough for a model that mixes its positions to leave behind one that does not."""
+WAYS = ("right", "left out", "half", "at once")
+WRONG = WAYS[1:]
+
+
+def split(x: Tensor, heads: int, how: str) -> Tensor:
+    """[batch, position, d] as the heads' [batch, head, position, head_dim], or what a mistake makes of it."""
+    batch, length, d = x.shape
+    if how == "right":
+        return x.reshape(batch, length, heads, d // heads).transpose(1, 2)
+    if how == "at once":  # the right shape, and other numbers in it
+        return x.reshape(batch, heads, length, d // heads)
+    return x.reshape(batch, length, heads, d // heads)  # the transpose is forgotten
+
+
+def merge(z: Tensor, shape: torch.Size, how: str) -> Tensor:
+    """Back to [batch, position, d]; "half" forgets the transpose in `split` alone."""
+    return (z.transpose(1, 2) if how in ("right", "half") else z).reshape(shape)
+
+
+def multi_head(q: Tensor, k: Tensor, v: Tensor, heads: int, how: str) -> Tensor:
+    """The outputs of all heads side by side, before W_O, under a causal mask where one fits."""
+    q_heads, k_heads, v_heads = (split(x, heads, how) for x in (q, k, v))
+    return merge(attend(q_heads, k_heads, v_heads, _mask(how)), q.shape, how)
+
+
+def _mask(how: str) -> Mask | None:
+    """Without the transpose the scores are [head, head], and a mask of positions does not fit on them."""
+    return masks.causal() if how in ("right", "at once") else None
+
+
+def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
+    """The checks on a trained layer, and what a small model learns that is split so."""
+    how, rng = str(case["split"]), np.random.default_rng(seed)
+    layer, x = _layer(bench, rng)
+    z, loop = _heads(layer, x, how), _loop(layer, x)
+    head = int(rng.integers(layer.num_heads))
+    change = _heads(_poked(layer, head, seed), x, how) - z
+    each = change.unflatten(-1, (layer.num_heads, -1)).abs().amax((0, 1, 3))
+    others = each[torch.arange(layer.num_heads) != head]
+    outputs = _out(layer, change).abs().amax((0, 1))
+    later = x.clone()
+    later[:, -1] = x[:, 0]
+    future = (_heads(layer, later, how) - z)[:, :-1].norm() / z[:, :-1].norm()
+    return {
+        "loop": float((_out(layer, z - loop)).abs().max() / _out(layer, loop).abs().max()),
+        "others": _share(others),
+        "mixed": _share(outputs),
+        "future": float(future),
+        "loss": bench.learn(_model(bench, seed, how), seed, steps=STEPS).held_out,
+    }
+
+
+def _share(x: Tensor) -> float:
+    """How many of them moved by more than rounding."""
+    return float((x > 1e-6).float().mean())
+
+
+def _layer(bench: Bench, rng: np.random.Generator) -> tuple[MultiHeadAttention, Tensor]:
+    """A layer of the trained mini, and what it reads of two rows of text."""
+    model = bench.model("mini")
+    layer = model.anatomy.layers[1].module
+    assert isinstance(layer, MultiHeadAttention)
+    texts = list(bench.text.held_out)
+    rng.shuffle(texts)
+    read: list[Tensor] = []
+    hook = layer.register_forward_pre_hook(lambda module, given: read.append(given[0]))
+    try:
+        model.run({"input_ids": blocks(model, texts[:20], 32)[:2]})
+    finally:
+        hook.remove()
+    return layer, read[0]
+
+
+def _poked(layer: MultiHeadAttention, head: int, seed: int) -> MultiHeadAttention:
+    """The same with other W_Q, W_K and W_V of one head."""
+    poked = copy.deepcopy(layer)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for part in poked.w_qkv.weight.chunk(3):
+            rows = part[head * layer.head_dim : (head + 1) * layer.head_dim]
+            rows += 0.1 * torch.randn(rows.shape, generator=generator).to(rows.device)
+    return poked
+
+
+@torch.no_grad()
+def _out(layer: MultiHeadAttention, z: Tensor) -> Tensor:
+    return nn.functional.linear(z, layer.w_o.weight)
+
+
+@torch.no_grad()
+def _heads(layer: MultiHeadAttention, x: Tensor, how: str) -> Tensor:
+    q, k, v = layer.w_qkv(x).chunk(3, -1)
+    return multi_head(q, k, v, layer.num_heads, how)
+
+
+@torch.no_grad()
+def _loop(layer: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Head by head, each with its own W_Q, W_K and W_V, as the formula has it."""
+    size, bias = layer.head_dim, layer.w_qkv.bias
+    found = []
+    for head in range(layer.num_heads):
+        q, k, v = (
+            x @ w[head * size : (head + 1) * size].T + b[head * size : (head + 1) * size]
+            for w, b in zip(layer.w_qkv.weight.chunk(3), bias.chunk(3), strict=True)
+        )
+        scores = q @ k.transpose(-1, -2) / size**0.5
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        found.append(scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v)
+    return torch.cat(found, -1)
+
+
+class _Split(nn.Module):
+    """An attention of the small model with its heads split in one of the ways."""
+
+    def __init__(self, inner: MultiHeadAttention, how: str) -> None:
+        super().__init__()
+        self.inner, self.how = inner, how
+
+    def forward(self, x: Tensor, mask: Mask | None, *, rotary: Rotary, **others: object) -> Tensor:
+        heads = self.inner.num_heads
+        q, k, v = self.inner.w_qkv(x).chunk(3, -1)
+        q, k = (merge(rotate(split(y, heads, "right"), rotary), y.shape, "right") for y in (q, k))
+        out: Tensor = self.inner.w_o(multi_head(q, k, v, heads, self.how))
+        return out
+
+
+def _model(bench: Bench, seed: int, how: str) -> nn.Module:
+    """The small model, whose queries and keys are turned by their positions before they are split so."""
+    model = bench.decoder(seed)
+    for block in model.blocks:
+        assert isinstance(block.attention, MultiHeadAttention)
+        block.attention = _Split(block.attention, how)
+    return model
+
+
+def cases(quick: bool) -> list[Case]:
+    """The ways to split."""
+    return [{"split": way} for way in WAYS]
+
+
+def judge(results: Results) -> Verdict:
+    """Whether the split gives the loop's numbers, and whether each mistake mixes heads."""
+    findings = _findings(results)
+    trap = results.mean("loss", split="left out").told(2)
+    right = results.mean("loss", split="right").told(2)
+    says = Words(
+        f"Without a loop the heads come out as in one, to rounding. Each mistake lets one head into the others. "
+        f"The trap: a model that splits wrong trains all the same, to {trap} where the right one has {right}.",
+        f"不用循环,各个头的结果与循环一致,只差舍入。每一种错误都会让一个头混进其他头。"
+        f"陷阱在于:拆错的模型照样能训练,损失为 {trap},而正确的是 {right}。",
+    )
+    return Verdict.of(findings, says)
+
+
+def _findings(results: Results) -> tuple[Finding, ...]:
+    loop, alone = results.mean("loop", split="right"), results.mean("others", split="right")
+    mixed, future = results.mean("mixed", split="right"), results.mean("future", split="right")
+    cost = results.difference("loss", {"split": "left out"}, {"split": "right"})
+    found = [
+        Finding(
+            "loop",
+            Words("largest difference from a loop over heads, relative", "与逐头循环的最大相对差"),
+            loop,
+            loop.below(1e-6),
+        ),
+        Finding(
+            "independent",
+            Words(
+                "share of the other heads that move with one head's weights",
+                "改动一个头的权重时,其他头中随之变化的比例",
+            ),
+            alone,
+            alone.below(0.01),
+        ),
+        Finding(
+            "mixed",
+            Words("share of the outputs after W_O that move", "W_O 之后随之变化的输出的比例"),
+            mixed,
+            mixed.above(0.5),
+        ),
+        Finding(
+            "future",
+            Words("how far a later token moves earlier ones", "后面的词元使前面移动的幅度"),
+            future,
+            future.below(1e-4),
+        ),
+    ]
+    for way in WRONG:
+        value = results.mean("others", split=way)
+        says = Words(
+            f"the other heads that move, {LABELS[way].en}", f"随之变化的其他头,{LABELS[way].zh}"
+        )
+        found.append(Finding(f"caught {way}", says, value, value.above(0.01)))
+    says = Words(
+        "how much more it loses, left out (nats per token)", "忘记转置时损失多出多少(奈特/词元)"
+    )
+    return (*found, Finding("cost", says, cost, cost.above(0)))
+
+
+def panels(results: Results) -> list[Panel]:
+    """What moves with one head's weights, and the loss of a model of each split."""
+    ticks = [LABELS[way] for way in WAYS]
+
+    def line(quantity: str, en: str, zh: str) -> Line:
+        found = [results.mean(quantity, split=way) for way in WAYS]
+        return Line.of(Words(en, zh), range(len(WAYS)), found)
+
+    moves = [
+        line("others", "other heads that move", "随之变化的其他头"),
+        line("future", "pull of a later token", "后面词元的影响"),
+    ]
+    return [
+        Panel(
+            moves, Words("", ""), Words("share, or relative change", "比例或相对变化"), ticks=ticks
+        ),
+        Panel(
+            [line("loss", "loss", "损失")],
+            Words("", ""),
+            Words("loss held out (nats per token)", "留出文本的损失(奈特/词元)"),
+            ticks=ticks,
+        ),
+    ]
+
+
+def facts(results: Results) -> dict[str, str]:
+    """The figures that the lesson speaks of."""
+    names = {"left out": "left", "half": "half", "at once": "once", "right": "right"}
+    found = {
+        f"{quantity}_{short}": results.mean(quantity, split=way).told(digits)
+        for way, short in names.items()
+        for quantity, digits in (("others", 2), ("future", 3), ("loss", 2), ("loop", 3))
+    }
+    costs = {
+        f"cost_{short}": results.difference("loss", {"split": way}, {"split": "right"}).told(2)
+        for way, short in names.items()
+    }
+    return (
+        found | costs | {"mixed": results.mean("mixed", split="right").told(2), "steps": str(STEPS)}
+    )
+
+
+LABELS = {
+    "split": Words("split", "拆分"),
+    "right": Words("right", "正确"),
+    "left out": Words("no transpose", "没有转置"),
+    "half": Words("none in split", "拆时没有"),
+    "at once": Words("one reshape", "一次 reshape"),
+}
+
+CLAIM = Claim(
+    name="transpose",
+    row="C2",
+    title=Words("Heads are one more axis", "头只是多出来的一个维度"),
+    says=Words(
+        "There is no loop over heads: they are one more axis. The transpose that brings it before the positions is "
+        "not optional; without it heads that should each mind their own business are mixed. They are independent "
+        "until W_O, which mixes them.",
+        "在张量眼里,“头”不过是多出来的一个维度,整段代码没有一处显式的循环。split_heads 里那一步 transpose "
+        "不是可有可无的;省掉它,等于让本该各管各的食客互相串味。算注意力这一步各头是独立的,到了 W_O 才重新混合。",
+    ),
+    formula=r"\mathrm{head}_i = \mathrm{Attention}(x W_Q^i,\ x W_K^i,\ x W_V^i), \qquad "
+    r"\mathrm{out} = \mathrm{Concat}(\mathrm{head}_1, \dots, \mathrm{head}_h)\, W_O",
+    asks=Words(
+        "On a trained layer reading text: how far the result is from a loop over heads, which heads move when the "
+        "weights of one are changed, and whether a later token moves earlier ones; for the right split and three "
+        "wrong ones. And what a small model learns with each.",
+        "在读取文本的训练好的一层上:结果与逐头循环相差多少;改动一个头的权重时哪些头会变化;后面的词元是否影响前面的词元。"
+        "正确的拆分与三种错误的拆分都测,再看小模型用每一种能学到什么。",
+    ),
+    cases=cases,
+    seeds=(3, 3),
+    measure=measure,
+    quantities=(
+        Quantity("loop", Words("from the loop", "与循环之差")),
+        Quantity("others", Words("other heads moved", "变化的其他头"), 2),
+        Quantity("mixed", Words("moved after W_O", "W_O 后变化的"), 2),
+        Quantity("future", Words("pull of a later token", "后面词元的影响")),
+        Quantity("loss", Words("loss (nats)", "损失(奈特)")),
+    ),
+    judge=judge,
+    panels=panels,
+    sources=("Vaswani et al. 2017, Attention Is All You Need, section 3.2.2",),
+    facts=facts,
+    labels=LABELS,
+)

@@ -1,0 +1,27 @@
+"""A text in both languages of the project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+__all__ = ["LANGUAGES", "Language", "Words"]
+
+Language = Literal["en", "zh-CN"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The same said in English and in Chinese."""
+
+    en: str
+    zh: str
+
+    def of(self, language: Language) -> str:
+        """What it says in a language."""
+        return self.en if language == "en" else self.zh
+
+    def filled(self, **parts: object) -> Words:
+        """With its {names} filled in, in both."""
+        return Words(self.en.format(**parts), self.zh.format(**parts))
