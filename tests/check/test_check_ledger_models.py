@@ -59,7 +59,7 @@ def test_a_module_of_ones_own() -> None:
 
 def test_what_cannot_be_counted() -> None:
     model = hw.load("mini", quiet=True)
-    with pytest.raises(TextError, match="length=257, and .* reads 256 positions at most"):
+    with pytest.raises(TextError, match=r"length=257, and .* reads 256 positions at most"):
         hw.ledger(model, length=257)
     with pytest.raises(ConfigError, match="the heads of a module are what they are"):
         hw.ledgers(model, [2])

@@ -7,9 +7,9 @@ from cli_help import Cli
 from headwise.cli import app
 
 SEE = ["look", "generate", "serve", "profile", "roles", "circuits", "clusters", "neurons"]
-CHECK = ["mask", "audit"]
+CHECK = ["mask", "audit", "ledger"]
 CUT = ["ablate", "rank", "prune", "regroup", "heal", "time"]
-STUDY = ["train"]
+STUDY = ["train", "lab"]
 ORDER = [*SEE, *CHECK, *CUT, *STUDY, "doctor"]
 
 
