@@ -25,5 +25,5 @@ def widened(module: Module, d_model: int) -> Module:
     with torch.no_grad():
         for weight in module.parameters():
             if weight.dim() > 1:
-                weight *= 1 / (_GPT2 * math.sqrt(d_model))
+                weight.mul_(1 / (_GPT2 * math.sqrt(d_model)))
     return module
