@@ -1,8 +1,8 @@
 """The closed forms of what attention and the feed-forward network cost, from their sizes alone.
 
 They are the articles' (h times d x d/h is d x d; n x n x d for the scores), and know nothing of how a model is
-run: what a run costs is held against them. A multiply-add is 2 FLOPs, biases and norms are left out, and all n x m scores
-are counted, whatever the mask.
+run: what a run costs is held against them. A multiply-add is 2 FLOPs, biases and norms are left out, and all n x m
+scores are counted, whatever the mask.
 """
 
 from __future__ import annotations
