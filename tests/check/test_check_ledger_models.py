@@ -28,7 +28,7 @@ def test_the_model_that_comes_along_and_what_is_cut_of_it() -> None:
     by_name = hw.ledger("mini", length=11)
     assert by_name.table.identical(whole.table.assign_attrs(by_name.table.attrs))
     cut = hw.prune(model, heads=["0.1", "2.0", "2.3"])
-    pruned = is_exact(cut.model, IDS)
+    pruned = is_exact(cut, IDS)
     assert pruned.part("o")["weights"] == whole.part("o")["weights"] * 13 // 16
     assert pruned.part("scores")["flops_forward"] * 16 == whole.part("scores")["flops_forward"] * 13
     shapes = {str(one.id): {s.name: s.times for s in one.stages} for one in pruned.stages}

@@ -144,8 +144,9 @@ def parsed(name: str, said: Mapping[str, Any]) -> Any:
     """The fields as a configuration of transformers."""
     import transformers
 
-    kind = said.get("model_type")
-    known = transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
+    kind: Any = said.get("model_type")
+    configurations: Any = transformers.models.auto.configuration_auto
+    known = configurations.CONFIG_MAPPING_NAMES
     if kind not in known:
         near = get_close_matches(str(kind), list(known), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "give one that transformers has"
@@ -167,7 +168,8 @@ def _check_fields(cls: Any, given: Mapping[str, Any]) -> None:
     """Refuse a field that no configuration of this class has, where it is nearly the name of one."""
     if not is_dataclass(cls):
         return
-    known = {field.name for field in fields(cls)} | set(cls.attribute_map)
+    turned: Any = cls
+    known = {field.name for field in fields(cls)} | set(turned.attribute_map)
     for name in given:
         if name in known or name.startswith(_JUNK):
             continue

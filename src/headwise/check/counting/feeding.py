@@ -94,10 +94,10 @@ def _source(model: Model, batch: int, length: int) -> tuple[dict[str, Tensor], b
     if reads_vectors(module):
         return _vectors(module, batch, length), True
     config = getattr(module, "config", None)
-    features = config.features if isinstance(config, TransformerConfig) else 0
-    if features and isinstance(module, EncoderDecoder):
+    ours = config if isinstance(config, TransformerConfig) else None
+    if ours is not None and ours.features and isinstance(module, EncoderDecoder):
         return {
-            "input_features": torch.zeros(batch, features, 2 * config.encoder_max_length)
+            "input_features": torch.zeros(batch, ours.features, 2 * ours.encoder_max_length)
         }, False
     main = getattr(module, "main_input_name", "input_ids") if model.foreign else "input_ids"
     if main == "input_ids":

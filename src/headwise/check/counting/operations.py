@@ -101,6 +101,7 @@ def grouped(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tens
         return None
     one, other = args[:2]
     ends = kwargs.get("offs", args[2] if len(args) > 2 else None)
+    shape: tuple[int, ...]
     if one.dim() == 2 and other.dim() == 2:
         shape = (len(ends), one.shape[0], other.shape[1])
     elif one.dim() == 2:

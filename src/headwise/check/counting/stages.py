@@ -90,7 +90,7 @@ def _kv_heads(run: Run, whose: Attributed, batch: int) -> int | None:
         whole = sum(shares.values())
         channels = op.width * shares.get("k", 0) // whole
         if channels and channels % dim == 0:
-            return channels // dim
+            return int(channels // dim)
     return None
 
 

@@ -35,6 +35,9 @@ __all__ = ["Operation", "Watch"]
 
 _DEVICE = torch.ops.prim.device.default
 
+_sequence: Any = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+"""The number that the next node of autograd gets."""
+
 SCORES, MIXED = "scores", "mixed"
 """Marks of a tensor: made of scores, or a head output."""
 
@@ -104,7 +107,7 @@ class Watch(TorchDispatchMode):
     """
 
     def __init__(self, module: nn.Module, places: Places, fake: bool) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.module, self.places, self.fake = module, places, fake
         self.operations: list[Operation] = []
         self.attended: list[Run] = []
@@ -188,7 +191,8 @@ class Watch(TorchDispatchMode):
     ) -> frozenset[Mark]:
         """The marks of what an operation makes."""
         if attends(func):
-            return self._fused(done, *args[:3], out[0])
+            q, k, v = args[:3]
+            return self._fused(done, q, k, v, out[0])
         pair = operands(func, args)
         if pair is None:
             marks = self._kept(frozenset[Mark]().union(*map(self.marks_of, given)))
@@ -200,7 +204,7 @@ class Watch(TorchDispatchMode):
         if place is not None:
             weight, read = pair[place], pair[1 - place]
             done.given, done.width = tuple(read.shape), width_of(func, place, out)
-            done.piece = (weight.storage_offset(), weight.numel())
+            done.piece = (int(weight.storage_offset()), weight.numel())
             done.marks = self._kept(self.marks_of(read))
             mixed = next((m for m in done.marks if isinstance(m, tuple) and m[0] == MIXED), None)
             if mixed is not None and mixed[1].output is None:
@@ -316,7 +320,7 @@ class Watch(TorchDispatchMode):
 
     def _node(self) -> Operation:
         """The operation of the node of autograd that was made last: what is kept for it comes before it runs."""
-        number = torch.autograd._get_sequence_nr() - 1
+        number = _sequence() - 1
         if number not in self._nodes:
             self._nodes[number] = self._new()
         return self._nodes[number]
