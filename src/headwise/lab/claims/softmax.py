@@ -240,7 +240,7 @@ CLAIM = Claim(
         "mask 在注意力分配前就把非法位置剔除出概率归一化。这比 softmax 后再置零更合理,"
         "因为这样剩余可见位置的权重仍然保持总和为 1。",
     ),
-    formula=r"A = \mathrm{softmax}(S + M), \qquad M_{ij} = -\infty \text{ where } j \text{ may not be seen}",
+    formula=r"A = \mathrm{softmax}(S + M), \qquad M_{ij} \in \{0, -\infty\}",
     asks=Words(
         "Trained models run on text with the mask put in four ways: what the rows of weights sum to, how far the "
         "head outputs move, what the loss becomes, whether a later token is felt by earlier ones, and what a row "
