@@ -16,7 +16,17 @@ sys.path.append(str(Path(__file__).parents[1] / "hub"))
 from tiny_models import TABLE, build, inputs_of
 
 NEEDS_VALUES = {
-    *("flaubert", "xlm", "xmod", "nllb-moe", "switch", "llava", "qwen2-vl", "paligemma"),
+    *(
+        "flaubert",
+        "xlm",
+        "xmod",
+        "nllb-moe",
+        "switch",
+        "videomae",
+        "llava",
+        "qwen2-vl",
+        "paligemma",
+    ),
 }
 """What cannot be counted from shapes alone: they read ids or routes as numbers."""
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from headwise.core import masks
 from headwise.core.attention import attend
 from headwise.cut.timing.rounds import interleaved
 from headwise.cut.timing.spread import spread
@@ -78,14 +77,13 @@ def timed(bench: Bench, part: str, heads: int, length: int) -> Callable[[], floa
     layer = MultiHeadAttention(WIDTH, heads).to(bench.device)
     x = torch.randn(1, length, WIDTH, device=bench.device)
     parts = x.view(1, length, heads, -1).transpose(1, 2)
-    mask = masks.causal()
 
     def work() -> None:
         with torch.set_grad_enabled(part == "training"):
             if part == "patterns":
-                attend(parts, parts, parts, mask, return_pattern=True)
+                attend(parts, parts, parts, return_pattern=True)
                 return
-            out = layer(x, mask)
+            out = layer(x)
         if part == "training":
             out.sum().backward()
 
