@@ -42,7 +42,7 @@ extensions = [
 start_toctrees = toctrees(ROOT, here)
 
 nitpicky = True
-smartquotes = False
+smartquotes_action = "D"  # dashes alone: quotation marks stay as they are typed
 nitpick_ignore_regex = [("py:class", ".*")]  # a type in a signature need not be in the reference
 default_role = "code"
 highlight_language = "text"

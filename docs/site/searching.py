@@ -21,6 +21,7 @@ class Pairs(SearchChinese):
     """Chinese as pairs of characters, and Latin words stemmed as Sphinx does."""
 
     lang = "zh"
+    language_name = "English"  # whose stemmer the script names: Sphinx 9.0 has none called Chinese
     js_splitter_code = """
 function splitQuery(query) {
   const parts = query.match(/[\\u3400-\\u9fff]+|[A-Za-z0-9_]+/g) || [];

@@ -62,6 +62,14 @@ def test_chinese_is_found_by_pairs_of_characters():
     assert Pairs({}).split("注意力头 attend 看") == ["注意", "意力", "力头", "attend", "看"]
 
 
+def test_the_stemmer_that_search_names_is_there():
+    sphinx = pytest.importorskip("sphinx")
+    from searching import Pairs
+
+    scripts = Path(sphinx.__file__).parent.rglob(Pairs.js_stemmer_rawcode)
+    assert any(f"{Pairs.language_name}Stemmer" in script.read_text() for script in scripts)
+
+
 def test_docstrings_are_told_as_they_are_written():
     pytest.importorskip("sphinx")
     from docstrings import prepare
