@@ -18,7 +18,7 @@ from outcome import Outcome, failed, passed
 
 DROPPED = ("PYTHON", "HEADWISE", "HF_", "XDG_", "VIRTUAL_ENV", "CONDA", "CC", "CXX", "CMAKE")
 NO_COMPILER = {"CC": "false", "CXX": "false"}
-INSTALL_LIMIT, JOB_LIMIT = 1800, 600
+INSTALL_LIMIT, JOB_LIMIT = 3600, 1800
 
 
 @dataclass(frozen=True)

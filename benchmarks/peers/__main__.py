@@ -25,7 +25,7 @@ import speed  # noqa: E402
 import torch  # noqa: E402
 from tries import HEADWISE, PACKAGES, QUESTIONS, TRIES, Answer, answered  # noqa: E402
 
-from harness import RESULTS, machine, save, write  # noqa: E402
+from harness import RESULTS, Row, machine, save, write  # noqa: E402
 
 LIMIT = 900
 ABOUT = (
@@ -84,6 +84,16 @@ def table(rows: list[dict[str, object]]) -> list[str]:
     return lines
 
 
+def time_all(lengths: list[int], seconds: float) -> None:
+    """Time the cases, keep the rows of others, and write results/peers-speed.json and .md after each case."""
+    kept = RESULTS / "peers-speed.json"
+    old = json.loads(kept.read_text())["rows"] if kept.exists() else []
+    rows = {(row["case"], row["contender"]): Row(**row) for row in old}
+    for new in speed.measured(lengths, seconds):
+        rows |= {(row.case, row.contender): row for row in new}
+        write("peers-speed", SPEED, list(rows.values()), facts())
+
+
 def facts() -> dict[str, object]:
     """The machine and the versions."""
     packages = {name: version(package) for name, package in PACKAGES.items()}
@@ -106,6 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tools", default=",".join([HEADWISE, *PACKAGES]), help="with commas")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each case that is timed")
+    parser.add_argument("--lengths", default="256,1024", help="of what is timed, with commas")
     parser.add_argument("--only", choices=("tries", "speed", "pages"))
     parser.add_argument("--tool", help=argparse.SUPPRESS)
     parser.add_argument("--peak", help=argparse.SUPPRESS)
@@ -120,7 +131,7 @@ def main() -> None:
     if options.only in (None, "tries"):
         try_all(options.tools.split(","))
     if options.only in (None, "speed"):
-        write("peers-speed", SPEED, speed.measured(options.seconds), facts())
+        time_all([int(n) for n in options.lengths.split(",")], options.seconds)
     return pages.fill() if options.only in (None, "pages") else None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -29,7 +29,6 @@ RECORD, ALL, EAGER, LENS, SIGHT = (
     "nnsight, eager",
 )
 Call = Callable[[], object]
-LENGTHS = (256, 1024)
 PATTERNS = "patterns, n {}"
 MEMORY = "memory of patterns, n {}, MiB"
 ZEROED = "12 heads at zero, n {}"
@@ -202,10 +201,12 @@ def zeroing(length: int, seconds: float) -> list[Row]:
     return compare(ZEROED.format(length), runs, "plain", {}, Plan(seconds, least=7, warm=1))
 
 
-def measured(seconds: float) -> list[Row]:
-    """All rows."""
+def measured(lengths: Sequence[int], seconds: float) -> Iterator[list[Row]]:
+    """The rows of one case after the other, those that take longest last."""
     torch.set_num_threads(1)
     with torch.no_grad():
-        rows = [row for length in LENGTHS for row in patterns(length, seconds)]
-        rows += zeroing(256, seconds)
-    return rows + memory(1024)
+        yield zeroing(256, seconds)
+        for length in lengths:
+            yield patterns(length, seconds)
+    for length in lengths:
+        yield memory(length)
