@@ -37,8 +37,7 @@ SPEED = (
     "# Patterns and zeroed heads beside other tools\n\n"
     "GPT-2 small's shape, random weights, float32, batch 1. Reference: the forward pass with "
     "`scaled_dot_product_attention`, of patterns without logits (TransformerLens makes them all the same), of "
-    "zeroed heads with them. `headwise, record` makes rows when asked. Rows of memory are MiB that a call takes "
-    "beyond those of that pass, whose MiB stand in place of ms."
+    "zeroed heads with them. `headwise, record` makes rows when asked."
 )
 
 
@@ -119,15 +118,9 @@ def main() -> None:
     parser.add_argument("--lengths", default="256,1024", help="of what is timed, with commas")
     parser.add_argument("--only", choices=("tries", "speed", "pages"))
     parser.add_argument("--tool", help=argparse.SUPPRESS)
-    parser.add_argument("--peak", help=argparse.SUPPRESS)
-    parser.add_argument("--length", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.tool:
         return run_tool(options.tool)
-    if options.peak:
-        torch.set_num_threads(1)
-        print(speed.peak(options.peak, options.length))
-        return None
     if options.only in (None, "tries"):
         try_all(options.tools.split(","))
     if options.only in (None, "speed"):

@@ -1,4 +1,4 @@
-"""Time and memory of all patterns, and of a pass with heads at zero, GPT-2 small's shape with random weights.
+"""Time of all patterns, and of a pass with heads at zero, GPT-2 small's shape with random weights.
 
 Patterns: reference is the forward pass with scaled_dot_product_attention and no logits; all others end with every
 pattern of every head as tensors, except `headwise, record`, which holds queries and keys and makes rows when asked.
@@ -9,10 +9,7 @@ layer at zero; before it is timed all give the same logits.
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import torch
 from subjects import gpt2
@@ -30,7 +27,6 @@ RECORD, ALL, EAGER, LENS, SIGHT = (
 )
 Call = Callable[[], object]
 PATTERNS = "patterns, n {}"
-MEMORY = "memory of patterns, n {}, MiB"
 ZEROED = "12 heads at zero, n {}"
 HEAD = 5
 SLICE = slice(HEAD * 64, (HEAD + 1) * 64)
@@ -115,43 +111,6 @@ def patterns(length: int, seconds: float) -> list[Row]:
     return compare(PATTERNS.format(length), runs, "plain", {}, Plan(seconds, least=3, warm=0))
 
 
-def memory(length: int) -> list[Row]:
-    """Peaks of processes of their own beyond the peak of the plain pass, which stands in place of ms."""
-    peaks = {name: _peak(name, length) for name in MAKERS}
-    plain = peaks.pop("plain")
-    return [
-        Row(MEMORY.format(length), name, *[peak - plain] * 5, 1, plain)
-        for name, peak in peaks.items()
-    ]
-
-
-def _peak(name: str, length: int) -> float:
-    command = [sys.executable, str(Path(__file__).parent), "--peak", name, "--length", str(length)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
-
-
-def peak(name: str, length: int) -> float:
-    """MiB by which the second of two calls raises this process's peak above what it holds after the first.
-
-    So the copy of the model that a tool keeps, and its imports, do not count.
-    """
-    call = MAKERS[name](*gpt2(length))
-    with torch.no_grad():
-        held = call()
-        del held
-        Path("/proc/self/clear_refs").write_text("5")
-        before = _status("VmRSS")
-        held = call()
-        most = _status("VmHWM")
-        del held
-    return most - before
-
-
-def _status(name: str) -> float:
-    return int(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0]) / 1024
-
-
 def zero_calls(module: nn.Module, ids: Tensor) -> dict[str, Call]:
     """A pass with a head of each layer at zero, in three ways, what each must set up included."""
     import nnsight
@@ -208,5 +167,3 @@ def measured(lengths: Sequence[int], seconds: float) -> Iterator[list[Row]]:
         yield zeroing(256, seconds)
         for length in lengths:
             yield patterns(length, seconds)
-    for length in lengths:
-        yield memory(length)
