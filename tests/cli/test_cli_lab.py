@@ -5,6 +5,7 @@ import json
 import pytest
 
 import lab_help
+from headwise.lab.keeping import held
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_run_tells_and_writes(cli, lessons, text, tmp_path):
     names = {path.name for path in (tmp_path / "runs").iterdir()}
     assert names == {
         *(f"tiny.{ending}" for ending in ("jsonl", "md", "html", "png", "svg")),
-        *("index.md", "index.html"),
+        *("index.md", "index.html", ".headwise.lock"),
     }
     report = (tmp_path / "runs" / "tiny.md").read_text(encoding="utf-8")
     assert "def _doubled" in report
@@ -154,6 +155,19 @@ def test_mistakes_are_one_line(cli, lessons, text, tmp_path, arguments, code, sa
     assert code == 2 or len(answer.err.splitlines()) == 1
     for name, file in (("notes", "index.md"), ("other", "tiny.jsonl")):
         assert (tmp_path / name / file).read_text(encoding="utf-8") == "mine\n"
+
+
+def test_a_second_process_in_the_folder_is_refused(cli, lessons, text, tmp_path, monkeypatch):
+    calls = counted(monkeypatch)
+    command = ("lab", "tiny", "--quick", "--text", text, "-o", "runs")
+    with held(tmp_path / "runs"):
+        answer = cli(*command)
+    assert answer.code == 1
+    assert "another process measures in runs" in answer.err
+    assert len(answer.err.splitlines()) == 1
+    assert not calls
+    assert cli(*command).code == 0
+    assert len(calls) == 4
 
 
 def test_another_run_in_the_folder_is_refused(cli, lessons, text):

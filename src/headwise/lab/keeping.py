@@ -8,15 +8,32 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from headwise.lab.results import Row
 from headwise.names import OutputError
-from headwise.train.disk import put_text
+from headwise.train.disk import Lock, put_text
 
-__all__ = ["Kept", "read_rows"]
+__all__ = ["Kept", "held", "read_rows"]
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep a folder of runs, made where it is not there, to this process: two would measure the same twice.
+
+    Raises:
+        OutputError: another process measures in it, or it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be made: {error.strerror or error}") from error
+    with closing(Lock(folder, "measures")) as lock:
+        lock.take()
+        yield
 
 
 class Kept:

@@ -59,10 +59,11 @@ class Lock:
 
     Args:
         folder: of the run.
+        does: what the other process does in it, as the error says.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, does: str = "trains") -> None:
+        self.folder, self.does = folder, does
         self._held: Any = None
 
     def take(self) -> None:
@@ -78,7 +79,7 @@ class Lock:
             lock.acquire(timeout=0)
         except Timeout:
             raise OutputError(
-                f"another process trains in {self.folder}; wait until it is done, or stop it first"
+                f"another process {self.does} in {self.folder}; wait until it is done, or stop it first"
             ) from None
         except NotImplementedError:  # a file system without locks
             return

@@ -16,6 +16,7 @@ from headwise.cli.progress import StepProgress
 from headwise.cli.stopping import Stopping
 from headwise.lab.claim import Claim
 from headwise.lab.claims import CLAIMS, claim_of
+from headwise.lab.keeping import held
 from headwise.lab.running import Run, measurements, run_claim
 from headwise.lab.text import read_text
 from headwise.show.lab.as_json import run_json
@@ -36,7 +37,7 @@ def run(request: LabRequest) -> int:
     text = read_text(request.texts)
     done: dict[str, Any] = {}
     counts = [measurements(claim, request.quick) for claim in claims]
-    with Stopping(_SAYS) as stop:
+    with held(folder), Stopping(_SAYS) as stop:
         for number, claim in enumerate(claims):
             _show(request, claim_shown(claim, request.language))
             with StepProgress(sum(counts)) as steps:
