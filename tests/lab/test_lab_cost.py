@@ -40,6 +40,20 @@ def test_verdicts(made, kind, free):
     assert said["long_n_patterns"] == "2048"
 
 
+def test_short_lengths_do_not_fail_the_square():
+    """Up to n = 2 d an exponent near 1 is what counting says too; above 1.5 it holds at any length."""
+
+    def short(power):
+        whole = rows(1.0, 1.05, power).rows
+        return Results([row for row in whole if row.case.get("length", 0) <= 1024])
+
+    flat, steep = cost.judge(short(1.1)), cost.judge(short(1.8))
+    assert flat.kind == "not settled"
+    assert [one.holds for one in flat.findings if one.name == "exponent"] == [None]
+    assert steep.kind == "holds"
+    assert cost.judge(rows(1.0, 1.05, 1.1)).kind == "fails here"
+
+
 def test_each_case_times_what_it_names(bench, monkeypatch):
     asked = []
 

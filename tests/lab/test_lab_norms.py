@@ -6,7 +6,7 @@ from headwise.lab.claims import norms
 from headwise.lab.results import Results, Row
 
 
-def rows(pre, post, need_post=0.5, wide=0.0):
+def rows(pre, post, need_post=0.5, behind=0.2, wide=0.0):
     """Four seeds; pre, post: the last layer's gradient in the deepest model, where that of the shallowest is 1."""
     found = []
     for seed in range(4):
@@ -18,6 +18,7 @@ def rows(pre, post, need_post=0.5, wide=0.0):
                 numbers = {f"at {part}": last * luck + 0.01 * seed for part in norms.WHERE}
             else:
                 need = {"pre": -0.1, "post": need_post}[place] if case["warmup"] == 0 else 0.0
+                need += behind * (place == "post")
                 numbers = {"loss": 4.0 + need + 0.01 * seed * (case["warmup"] == 0)}
             found.append(Row(case, seed, numbers))
     return Results(found)
@@ -28,6 +29,7 @@ def rows(pre, post, need_post=0.5, wide=0.0):
     [
         (rows(0.4, 1.0), "holds"),
         (rows(0.4, 1.0, need_post=-0.3), "holds up to"),
+        (rows(0.4, 1.0, behind=-0.2), "holds up to"),
         (rows(1.0, 1.2), "fails here"),
         (rows(0.4, 0.4), "fails here"),
         (rows(0.4, 0.39), "fails here"),
@@ -43,6 +45,12 @@ def test_verdicts(made, kind):
         made = Results(turned)
     assert norms.judge(made).kind == kind
     assert all("nan" not in said for said in norms.facts(made).values())
+
+
+def test_lag_is_that_of_the_warmed_up_trainings():
+    found = {one.name: one for one in norms.judge(rows(0.4, 1.0, behind=0.3)).findings}
+    assert found["lag"].value.mean == pytest.approx(0.3)
+    assert found["lag"].holds is True
 
 
 def test_the_last_gradient_falls_with_depth_in_pre_ln_alone(bench):

@@ -98,9 +98,12 @@ class Line:
 
     @classmethod
     def of(cls, name: Words, x: Iterable[float], found: Sequence[Estimate]) -> Line:
-        """The means of estimates, with their intervals as the band."""
-        parts = (np.array([getattr(one, end) for one in found]) for end in ("mean", "low", "high"))
-        return cls(name, np.array([float(place) for place in x]), *parts)
+        """The means of estimates; the band where all of them have intervals."""
+        means, *ends = (
+            np.array([getattr(one, end) for one in found]) for end in ("mean", "low", "high")
+        )
+        low, high = ends if all(one.known for one in found) else (None, None)
+        return cls(name, np.array([float(place) for place in x]), means, low, high)
 
 
 @dataclass(frozen=True, eq=False)

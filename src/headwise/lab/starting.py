@@ -8,9 +8,10 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-__all__ = ["widened"]
+__all__ = ["GPT2", "widened"]
 
-_GPT2 = 0.02
+GPT2 = 0.02
+"""Standard deviation of the weights that GPT-2, and with it `headwise.nn`, starts from."""
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -25,5 +26,5 @@ def widened(module: Module, d_model: int) -> Module:
     with torch.no_grad():
         for weight in module.parameters():
             if weight.dim() > 1:
-                weight.mul_(1 / (_GPT2 * math.sqrt(d_model)))
+                weight.mul_(1 / (GPT2 * math.sqrt(d_model)))
     return module

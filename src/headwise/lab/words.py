@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-__all__ = ["LANGUAGES", "Language", "Words"]
+__all__ = ["LANGUAGES", "LOSS", "NONE", "Language", "Words"]
 
 Language = Literal["en", "zh-CN"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -25,3 +25,9 @@ class Words:
     def filled(self, **parts: object) -> Words:
         """With its {names} filled in, in both."""
         return Words(self.en.format(**parts), self.zh.format(**parts))
+
+
+LOSS = Words("held-out loss, nats per token", "留出文本的损失,奈特/词元")
+"""What most claims measure, as tables and pictures call it."""
+NONE = Words("", "")
+"""Of an axis whose ticks say it."""

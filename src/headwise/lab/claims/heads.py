@@ -242,6 +242,7 @@ def facts(results: Results) -> dict[str, str]:
         "percent_many": f"{100 * math.expm1(many.mean):.1f} %",
         "paper_few": f"{100 * (VASWANI[1] / VASWANI[16] - 1):.1f} %",
         "paper_many": f"{100 * (VASWANI[32] / VASWANI[16] - 1):.1f} %",
+        **{f"paper_h{h}": f"{told:.2f}" for h, told in VASWANI.items()},
         "best": best_of(results),
         "parameters": f"{results.mean('parameters', tokens='bytes').mean:,.0f}",
         "seeds": str(len(results.values("loss"))),

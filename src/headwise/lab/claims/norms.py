@@ -17,12 +17,13 @@ import torch
 from torch import nn
 
 from headwise.lab.bench import Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate, estimate
-from headwise.lab.judging import verdict
-from headwise.lab.lines import bars, over, through
+from headwise.lab.judging import above, below, verdict
+from headwise.lab.lines import bars, over
 from headwise.lab.results import Case, Results
-from headwise.lab.words import Words
+from headwise.lab.starting import GPT2
+from headwise.lab.words import LOSS, Words
 from headwise.nn import Decoder, FeedForward
 from headwise.train.objectives import loss_of
 
@@ -40,7 +41,7 @@ QUANTITIES = (
         Quantity(f"at {part}", Words(f"gradient of W2, {part} % deep", f"W2 的梯度,深度 {part} %"))
         for part in WHERE
     ),
-    Quantity("loss", Words("loss (nats per token)", "损失(nat/词元)")),
+    Quantity("loss", LOSS),
 )
 
 
@@ -89,46 +90,56 @@ def gradient(layer: nn.Linear) -> torch.Tensor:
 
 def judge(results: Results) -> Verdict:
     """Core: the last layer's gradient, against depth and between the norms. Further: who needs the warm-up."""
-    falls = {place: shrinking(results, place) for place in PLACES}
-    deep = max(DEPTHS)
+    least, deep = min(DEPTHS), max(DEPTHS)
     between = results.ratio("at 100", start(deep, "post"), start(deep, "pre"))
     need = {place: needs(results, place) for place in PLACES}
     more = estimate([need["post"][seed] - need["pre"][seed] for seed in need["pre"]])
-    of_post, least = estimate(list(need["post"].values())), min(DEPTHS)
-
-    def last(place: str) -> Words:
-        name = PLACES[place].en
-        return Words(
-            f"last layer's gradient at {deep} layers over {least}, {name}",
-            f"{name}:{deep} 层与 {least} 层时最后一层梯度之比",
-        )
-
+    en, zh = (
+        f"last layer's gradient at {deep} layers over {least}",
+        f"{deep} 层与 {least} 层时最后一层梯度之比",
+    )
     core = (
-        Finding("falls pre", last("pre"), falls["pre"], falls["pre"].below(NEARER)),
-        Finding("falls post", last("post"), falls["post"], falls["post"].above(NEARER)),
-        Finding(
+        below("falls pre", f"{en}, Pre-LN", f"Pre-LN:{zh}", shrinking(results, "pre"), NEARER),
+        above("falls post", f"{en}, Post-LN", f"Post-LN:{zh}", shrinking(results, "post"), NEARER),
+        above(
             "post over pre",
-            Words(f"Post-LN over Pre-LN at {deep} layers", f"{deep} 层时 Post-LN 与 Pre-LN 之比"),
+            f"Post-LN over Pre-LN at {deep} layers",
+            f"{deep} 层时 Post-LN 与 Pre-LN 之比",
             between,
-            between.above(1.0),
+            1.0,
         ),
     )
-    nats = Words("nats that Post-LN loses without a warm-up", "没有预热时 Post-LN 多出的损失(nat)")
-    than = Words("the same less what Pre-LN loses", "再减去 Pre-LN 多出的损失")
     further = (
-        Finding("warmup", nats, of_post, of_post.above(0.0)),
-        Finding("warmup post less pre", than, more, more.above(0.0)),
+        above(
+            "warmup",
+            "nats per token that Post-LN loses without a warm-up",
+            "没有预热时 Post-LN 多出的损失,奈特/词元",
+            estimate(list(need["post"].values())),
+        ),
+        above(
+            "warmup post less pre",
+            "the same less what Pre-LN loses",
+            "再减去 Pre-LN 多出的损失",
+            more,
+        ),
+        above(
+            "lag",
+            "nats per token that Post-LN is behind Pre-LN after the same training, with a warm-up",
+            "同样训练、有预热时 Post-LN 落后于 Pre-LN 的损失,奈特/词元",
+            lag(results),
+        ),
     )
     return verdict(
         core,
         further,
         holds=Words(
-            "Pre-LN's last gradient shrinks with depth, Post-LN's does not, and Post-LN needs the warm-up more",
-            "Pre-LN 最后一层的梯度随深度减小,Post-LN 的不会,而且 Post-LN 更需要预热",
+            "Pre-LN's last gradient shrinks with depth, Post-LN's does not, and Post-LN needs the warm-up more and "
+            "is behind with it",
+            "Pre-LN 最后一层的梯度随深度减小,Post-LN 的不会,而且 Post-LN 更需要预热,有预热时也落后",
         ),
         up_to=Words(
-            "The gradients are as claimed, but what follows for the warm-up does not show in these trainings",
-            "梯度与论断一致,但由此推出的预热结论在这些训练里没有显现",
+            "The gradients are as claimed, but not all that should follow for training shows in these trainings",
+            "梯度与论断一致,但由此推出的训练上的结论在这些训练里没有全部显现",
         ),
         fails=Words("The gradients are not as claimed", "梯度与论断不符"),
     )
@@ -150,6 +161,11 @@ def needs(results: Results, place: str) -> dict[int, float]:
     return {seed: without[seed] - having[seed] for seed in having if seed in without}
 
 
+def lag(results: Results) -> Estimate:
+    """How far Post-LN is behind Pre-LN, both trained with a warm-up."""
+    return results.difference("loss", run("post", 0.2), run("pre", 0.2))
+
+
 def shrinking(results: Results, place: str) -> Estimate:
     """The last layer's gradient in the deepest model over that in the shallowest."""
     return results.ratio("at 100", start(max(DEPTHS), place), start(min(DEPTHS), place))
@@ -161,7 +177,7 @@ def panels(results: Results) -> list[Panel]:
 
     def along(place: str) -> Line:
         case = start(max(DEPTHS), place)
-        return through(PLACES[place], WHERE, [results.mean(f"at {w}", **case) for w in WHERE])
+        return Line.of(PLACES[place], WHERE, [results.mean(f"at {w}", **case) for w in WHERE])
 
     deep = [over(results, PLACES[p], "at 100", "layers", of="start", norm=p) for p in PLACES]
     shares = {
@@ -177,14 +193,20 @@ def panels(results: Results) -> list[Panel]:
             log_y=True,
         ),
         Panel(deep, Words("layers", "层数"), norm, log_x=True, log_y=True),
-        Panel(lost, Words("norm", "归一化"), QUANTITIES[-1].label, ticks=list(PLACES.values())),
+        Panel(lost, Words("norm", "归一化"), LOSS, ticks=list(PLACES.values())),
     ]
 
 
 def facts(results: Results) -> dict[str, str]:
     """Figures for the lesson."""
     least, deep = min(DEPTHS), max(DEPTHS)
-    said = {"least": str(least), "deep": str(deep), "root": f"{math.sqrt(least / deep):.2f}"}
+    said = {
+        "lag": lag(results).told(2),
+        "gpt2": str(GPT2),
+        "least": str(least),
+        "deep": str(deep),
+        "root": f"{math.sqrt(least / deep):.2f}",
+    }
     for place in PLACES:
         said[f"falls_{place}"] = shrinking(results, place).told(2)
         said[f"first_{place}"] = results.mean("at 0", **start(deep, place)).told(2)

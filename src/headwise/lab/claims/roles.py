@@ -18,7 +18,7 @@ from headwise.lab.bench import Bench
 from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import estimate
 from headwise.lab.judging import verdict
-from headwise.lab.lines import over, through
+from headwise.lab.lines import over
 from headwise.lab.results import Case, Results
 from headwise.lab.words import Words
 from headwise.see.probes import ON_REPEATED, repeated_tokens
@@ -213,7 +213,7 @@ def panels(results: Results) -> list[Panel]:
 
     def trained(name: str) -> Line:
         found = [results.mean(role, model=name) for role in ROLES]
-        return through(Words(name, name), range(len(ROLES)), found)
+        return Line.of(Words(name, name), range(len(ROLES)), found)
 
     along = [over(results, said, name, "step", model="small") for name, said in ROLES.items()]
     unlike = over(results, Words("small", "小模型"), "apart", "step", model="small")

@@ -29,6 +29,7 @@ from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
 from headwise.lab.judging import both, verdict
 from headwise.lab.lines import bars, over
 from headwise.lab.results import Case, Results
+from headwise.lab.starting import GPT2
 from headwise.lab.words import Words
 from headwise.nn import Decoder, MultiHeadAttention
 
@@ -131,7 +132,7 @@ def to_unit(module: Decoder) -> None:
     for part in module.modules():
         if isinstance(part, MultiHeadAttention):
             rows = (part.num_heads + part.num_kv_heads) * part.head_dim
-            part.w_qkv.weight.data[:rows] /= 0.02 * math.sqrt(part.d_model)
+            part.w_qkv.weight.data[:rows] /= GPT2 * math.sqrt(part.d_model)
 
 
 def judge(results: Results) -> Verdict:
@@ -222,6 +223,7 @@ def facts(results: Results) -> dict[str, str]:
         if results.mean("largest", **fresh, head_dim=d, factor="off").mean > 0.5
     ]
     said = {
+        "gpt2": str(GPT2),
         "high": str(high),
         "even_on": results.mean("evenness", **on).told(2),
         "even_off": results.mean("evenness", **off).told(2),

@@ -19,9 +19,11 @@ from headwise.core.attention import attend
 from headwise.core.masks import Mask
 from headwise.cut.losses import blocks
 from headwise.lab.bench import Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Panel, Quantity, Verdict
+from headwise.lab.judging import above, below
+from headwise.lab.lines import bars
 from headwise.lab.results import Case, Results
-from headwise.lab.words import Words
+from headwise.lab.words import LOSS, NONE, Words
 from headwise.nn import MultiHeadAttention
 from headwise.nn.positions import Rotary, rotate
 
@@ -169,86 +171,73 @@ def cases(quick: bool) -> list[Case]:
 
 def judge(results: Results) -> Verdict:
     """Whether the split gives the loop's numbers, and whether each mistake mixes heads."""
-    findings = _findings(results)
-    trap = results.mean("loss", split="left out").told(2)
-    right = results.mean("loss", split="right").told(2)
-    says = Words(
-        f"Without a loop the heads come out as in one, to rounding. Each mistake lets one head into the others. "
-        f"The trap: a model that splits wrong trains all the same, to {trap} where the right one has {right}.",
-        f"不用循环,各个头的结果与循环一致,只差舍入。每一种错误都会让一个头混进其他头。"
-        f"陷阱在于:拆错的模型照样能训练,损失为 {trap},而正确的是 {right}。",
+    loop, alone, mixed, future = (
+        results.mean(name, split="right") for name in ("loop", "others", "mixed", "future")
     )
-    return Verdict.of(findings, says)
-
-
-def _findings(results: Results) -> tuple[Finding, ...]:
-    loop, alone = results.mean("loop", split="right"), results.mean("others", split="right")
-    mixed, future = results.mean("mixed", split="right"), results.mean("future", split="right")
     cost = results.difference("loss", {"split": "left out"}, {"split": "right"})
-    found = [
-        Finding(
-            "loop",
-            Words("largest difference from a loop over heads, relative", "与逐头循环的最大相对差"),
-            loop,
-            loop.below(1e-6),
-        ),
-        Finding(
-            "independent",
-            Words(
-                "share of the other heads that move with one head's weights",
-                "改动一个头的权重时,其他头中随之变化的比例",
-            ),
-            alone,
-            alone.below(0.01),
-        ),
-        Finding(
-            "mixed",
-            Words("share of the outputs after W_O that move", "W_O 之后随之变化的输出的比例"),
-            mixed,
-            mixed.above(0.5),
-        ),
-        Finding(
-            "future",
-            Words("how far a later token moves earlier ones", "后面的词元使前面移动的幅度"),
-            future,
-            future.below(1e-4),
-        ),
-    ]
-    for way in WRONG:
-        value = results.mean("others", split=way)
-        says = Words(
-            f"the other heads that move, {LABELS[way].en}", f"随之变化的其他头,{LABELS[way].zh}"
+    caught = [
+        above(
+            f"caught {way}",
+            f"the other heads that move, {LABELS[way].en}",
+            f"随之变化的其他头,{LABELS[way].zh}",
+            results.mean("others", split=way),
+            0.01,
         )
-        found.append(Finding(f"caught {way}", says, value, value.above(0.01)))
-    says = Words(
-        "how much more it loses, left out (nats per token)", "忘记转置时损失多出多少(奈特/词元)"
+        for way in WRONG
+    ]
+    findings = (
+        below(
+            "loop",
+            "largest difference from a loop over heads, relative",
+            "与逐头循环的最大相对差",
+            loop,
+            1e-6,
+        ),
+        below(
+            "independent",
+            "share of the other heads that move with one head's weights",
+            "改动一个头的权重时,其他头中随之变化的比例",
+            alone,
+            0.01,
+        ),
+        above(
+            "mixed",
+            "share of the outputs after W_O that move",
+            "W_O 之后随之变化的输出的比例",
+            mixed,
+            0.5,
+        ),
+        below(
+            "future",
+            "how far a later token moves earlier ones",
+            "后面的词元使前面移动的幅度",
+            future,
+            1e-4,
+        ),
+        *caught,
+        above("cost", "nats per token lost, left out", "忘记转置时多出的损失,奈特/词元", cost),
     )
-    return (*found, Finding("cost", says, cost, cost.above(0)))
+    says = Words(
+        "Without a loop the heads come out as in one, to rounding. Each mistake lets one head into the others. "
+        "The trap: a model that splits wrong trains all the same, to {trap} where the right one has {right}.",
+        "不用循环,各个头的结果与循环一致,只差舍入。每一种错误都会让一个头混进其他头。"
+        "陷阱在于:拆错的模型照样能训练,损失为 {trap},而正确的是 {right}。",
+    )
+    ends = {"trap": "left out", "right": "right"}
+    losses = {name: results.mean("loss", split=way).told(2) for name, way in ends.items()}
+    return Verdict.of(findings, says.filled(**losses))
 
 
 def panels(results: Results) -> list[Panel]:
     """What moves with one head's weights, and the loss of a model of each split."""
-    ticks = [LABELS[way] for way in WAYS]
-
-    def line(quantity: str, en: str, zh: str) -> Line:
-        found = [results.mean(quantity, split=way) for way in WAYS]
-        return Line.of(Words(en, zh), range(len(WAYS)), found)
-
+    ticks, ways = [LABELS[way] for way in WAYS], [{"split": way} for way in WAYS]
     moves = [
-        line("others", "other heads that move", "随之变化的其他头"),
-        line("future", "pull of a later token", "后面词元的影响"),
+        bars(results, Words("other heads that move", "随之变化的其他头"), "others", ways),
+        bars(results, Words("pull of a later token", "后面词元的影响"), "future", ways),
     ]
-    return [
-        Panel(
-            moves, Words("", ""), Words("share, or relative change", "比例或相对变化"), ticks=ticks
-        ),
-        Panel(
-            [line("loss", "loss", "损失")],
-            Words("", ""),
-            Words("loss held out (nats per token)", "留出文本的损失(奈特/词元)"),
-            ticks=ticks,
-        ),
-    ]
+    share = Words("share, or relative change", "比例或相对变化")
+    loss = bars(results, LOSS, "loss", ways)
+    return [Panel(moves, NONE, share, ticks=ticks), Panel([loss], NONE, LOSS, ticks=ticks)]
 
 
 def facts(results: Results) -> dict[str, str]:
@@ -304,7 +293,7 @@ CLAIM = Claim(
         Quantity("others", Words("other heads moved", "变化的其他头"), 2),
         Quantity("mixed", Words("moved after W_O", "W_O 后变化的"), 2),
         Quantity("future", Words("pull of a later token", "后面词元的影响")),
-        Quantity("loss", Words("loss (nats)", "损失(奈特)")),
+        Quantity("loss", LOSS),
     ),
     judge=judge,
     panels=panels,

@@ -212,6 +212,7 @@ def facts(results: Results) -> dict[str, str]:
         "deep": over(DEEP, WIDE).told(),
         "middle": over(of(2, layers=3), WIDE).told(),
         "shallow": over(of(10, layers=1), WIDE).told(),
+        **{f"shazeer_{kind}": f"{told:.3f}" for kind, told in SHAZEER.items()},
         "shazeer": f"{SHAZEER['swiglu'] - SHAZEER['relu']:.3f}",
         "seeds": str(len(results.values("loss"))),
     }
