@@ -9,6 +9,8 @@ the loss rises without it, should add more than one that is not, and more than i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -21,7 +23,8 @@ from headwise.cut.losses import blocks
 from headwise.cut.ranking.importance import importance
 from headwise.hub.load import Model, load
 from headwise.lab.bench import CONTEXT, Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Line, Panel, Quantity, Verdict
+from headwise.lab.judging import above, verdict
 from headwise.lab.results import Case, Results
 from headwise.lab.words import Words
 from headwise.see.profile.profiling import profile
@@ -42,17 +45,17 @@ def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
         start = 16 * (seed % 100)
         return taken(model, rows[start : start + 16])
     decoder = bench.decoder(seed)
-    for number, attention in enumerate(block.attention for block in decoder.blocks):
+    for number, block in enumerate(decoder.blocks):
+        attention: Any = block.attention
         if case["w_o"] == "none":
             attention.w_o = nn.Identity()
         elif case["w_o"] != "learned":
             attention.w_o.weight.requires_grad_(False)
             chance = torch.Generator().manual_seed(seed + number)
             with torch.no_grad():  # of the length that a learned one starts with
-                square = torch.linalg.qr(torch.randn(attention.w_o.weight.shape, generator=chance))[
-                    0
-                ]
-                attention.w_o.weight.copy_(square * attention.w_o.weight.std() * len(square) ** 0.5)
+                weight = attention.w_o.weight
+                square = torch.linalg.qr(torch.randn(weight.shape, generator=chance))[0]
+                weight.copy_(square * weight.std() * len(square) ** 0.5)
     loss = {"loss": bench.learn(decoder, seed).held_out}
     if case["w_o"] != "learned":
         return loss
@@ -89,71 +92,50 @@ def judge(results: Results) -> Verdict:
     none, fixed = (results.difference("loss", case, LEARNED) for case in (_NONE, _FIXED))
     here, mini = (results.mean("use_result", **case) for case in (LEARNED, _MINI))
     gain, gain_mini = (results.mean("use_gain", **case) for case in (LEARNED, _MINI))
-    findings = (
-        Finding(
+    use = "rank correlation of a head's use with", "头的用处与"
+    same = "the same in mini", "mini 中同样的量"
+    core = (
+        above(
             "none",
-            Words("nats per token lost without W_O", "没有 W_O 时每个 token 多损失的 nats"),
+            "nats per token lost without W_O",
+            "没有 W_O 多损失的奈特/词元",
             none,
-            none.above(0),
-            4,
+            digits=4,
         ),
-        Finding(
-            "fixed",
-            Words(
-                "nats per token lost with a W_O of chance", "W_O 固定为随机正交矩阵时多损失的 nats"
-            ),
-            fixed,
-            fixed.above(0),
-            4,
-        ),
-        Finding(
-            "result",
-            Words(
-                "rank correlation of a head's use with what it adds", "头的用处与它写入量的秩相关"
-            ),
-            here,
-            here.above(0),
-            2,
-        ),
-        Finding(
-            "result_mini", Words("the same in mini", "mini 中同样的量"), mini, mini.above(0), 2
-        ),
-        Finding(
-            "gain",
-            Words(
-                "rank correlation of a head's use with how much W_O makes of its z",
-                "头的用处与 W_O 对其 z 的放大倍数的秩相关",
-            ),
-            gain,
-            gain.above(0),
-            2,
-        ),
-        Finding(
-            "gain_mini",
-            Words("the same in mini", "mini 中同样的量"),
-            gain_mini,
-            gain_mini.above(0),
-            2,
-        ),
+        above("result", f"{use[0]} what it adds", f"{use[1]}它写入量的秩相关", here, digits=2),
+        above("result_mini", *same, mini, digits=2),
     )
-    told = {"none": none.told(), "fixed": fixed.told(), "here": here.told(2), "mini": mini.told(2)}
-    told |= {"gain": gain.told(2), "gain_mini": gain_mini.told(2)}
-    mixes, chooses = findings[0].holds, [f.holds for f in findings[2:4]]
-    if mixes and all(chooses):
-        kind = "holds" if all(f.holds for f in findings) else "holds up to"
-    else:
-        kind = "fails here" if False in (mixes, *chooses) else "not settled"
-    says = Words(
-        "Without W_O the model loses {none} nats per token, with one of "
-        "chance {fixed}. The use of a head goes with "
-        "what it adds to the stream by a rank correlation of {here} (in "
-        "mini {mini}), and with what W_O makes of its "
-        "z by {gain} (in mini {gain_mini}).",
-        "没有 W_O 每个 token 多损失 {none} nats,换成随机的 W_O 多损失 "
-        "{fixed}。头的用处与它写入残差流的量的秩相关为 "
-        "{here}(mini 中 {mini}),与 W_O 对其 z 的放大的秩相关为 {gain}(mini 中 {gain_mini})。",
-    ).filled(**told)
-    return Verdict(kind, says, findings)
+    further = (
+        above(
+            "fixed",
+            "nats per token lost with a W_O of chance",
+            "W_O 固定为随机正交矩阵时多损失的奈特/词元",
+            fixed,
+            digits=4,
+        ),
+        above(
+            "gain",
+            f"{use[0]} how much W_O makes of its z",
+            f"{use[1]} W_O 对其 z 的放大倍数的秩相关",
+            gain,
+            digits=2,
+        ),
+        above("gain_mini", *same, gain_mini, digits=2),
+    )
+    return verdict(
+        core,
+        further,
+        holds=Words(
+            "W_O mixes, and makes more of the heads that are of use",
+            "W_O 混合各头,并对有用的头取得更多",
+        ),
+        up_to=Words(
+            "W_O mixes, and useful heads add more, but not all of that is W_O's doing",
+            "W_O 混合各头,有用的头写入更多,但并非全是 W_O 所为",
+        ),
+        fails=Words("W_O is not the editor it is said to be", "W_O 并不像所说的那样是主编"),
+        shown=3,
+    )
 
 
 def panels(results: Results) -> list[Panel]:

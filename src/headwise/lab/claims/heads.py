@@ -19,29 +19,24 @@ changes how position is told. The control, sinusoids added to the stream, treats
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from headwise.lab.bench import Bench
 from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate, estimate
-from headwise.lab.judging import kind_of
+from headwise.lab.judging import above, verdict
 from headwise.lab.results import Case, Results
 from headwise.lab.starting import widened
-from headwise.lab.words import Words
+from headwise.lab.words import LOSS, Words
 from headwise.nn import Decoder
 
 HEADS = (1, 2, 4, 8, 16, 32)
 ALIKE = (1, 8, 64)
 """Numbers of heads with sinusoids."""
 PIECES = (1, 8)
-ALIKE_SAYS = Words(
-    "by sinusoids, loss of h = {h} over h = 8", "用正弦位置时，h = {h} 比 h = 8 多出的损失"
-)
-PIECES_SAYS = Words(
-    "reading word pieces, loss of h = 1 over h = 8", "读词片时，h = 1 比 h = 8 多出的损失"
-)
 RATE = 0.02
 """Matrices that start larger need larger steps."""
 VASWANI = {1: 5.29, 4: 5.00, 8: 4.92, 16: 4.91, 32: 5.01}
@@ -110,65 +105,58 @@ def tried(results: Results) -> list[int]:
     return [int(heads) for heads in results.settings("heads", tokens="bytes", positions="rope")]
 
 
-def loses(name: str, says: Words, results: Results, heads: int) -> Finding:
-    """Whether an end of the row of h has more loss than the best other number of heads."""
-    over = over_best(results, heads)
-    return Finding(name, says, over, over.above(0))
-
-
 def judge(results: Results) -> Verdict:
     """Both ends lose against the best number of heads."""
-    few, many = min(tried(results)), max(tried(results))
-    core = (
-        loses(
-            "too few",
-            Words(
-                f"loss of h = {few} over the best other h, nats per token",
-                f"h = {few} 比其余最佳 h 多出的损失，奈特每词元",
-            ),
-            results,
-            few,
+    core = [
+        above(
+            name,
+            f"loss of h = {heads} over the best other h, nats per token",
+            f"h = {heads} 比其余最佳 h 多出的损失，奈特/词元",
+            over_best(results, heads),
+        )
+        for name, heads in (("too few", min(tried(results))), ("too many", max(tried(results))))
+    ]
+    best = best_of(results)
+    found = verdict(
+        core,
+        holds=Words(
+            f"Both ends lose against the best other number of heads, which lies at h = {best}",
+            f"两端都不如其余最佳的头数，最佳在 h = {best}",
         ),
-        loses(
-            "too many",
-            Words(
-                f"loss of h = {many} over the best other h, nats per token",
-                f"h = {many} 比其余最佳 h 多出的损失，奈特每词元",
-            ),
-            results,
-            many,
+        fails=Words(
+            f"Not both ends lose against the best other number of heads; the best lies at h = {best}",
+            f"并非两端都不如其余最佳的头数；最佳在 h = {best}",
         ),
     )
-    findings = (*core, *told(results))
-    one, most = (finding.value.told() for finding in core)
-    says = Words(
-        "Against the best other number of heads, h = {few} has {one} nats per token more loss, and h = {many} has "
-        "{most}; the best lies at h = {best}.",
-        "与其余最佳头数相比，h = {few} 的损失每词元多 {one} 奈特，h = {many} 多 {most}；最佳在 h = {best}。",
-    )
-    filled = says.filled(few=few, one=one, many=many, most=most, best=best_of(results))
-    return Verdict(kind_of(core), filled, findings)
+    return replace(found, findings=(*core, *told(results)))
 
 
 def told(results: Results) -> list[Finding]:
     """Differences that the verdict does not rest on, of the cases that there are."""
-    shown = (
-        (
-            "too few, alike",
-            letters(1, "sinusoidal"),
-            letters(8, "sinusoidal"),
-            ALIKE_SAYS.filled(h=1),
+    by_sine = "by sinusoids, loss of h = {} over h = 8", "用正弦位置时，h = {} 比 h = 8 多出的损失"
+    few, many = ([words.format(h) for words in by_sine] for h in (min(ALIKE), max(ALIKE)))
+    found = [
+        above("too few, alike", *few, alike(results, min(ALIKE))),
+        above("too many, alike", *many, alike(results, max(ALIKE))),
+        above(
+            "too few, pieces",
+            "reading word pieces, loss of h = 1 over h = 8",
+            "读词片时，h = 1 比 h = 8 多出的损失",
+            in_pieces(results),
         ),
-        (
-            "too many, alike",
-            letters(64, "sinusoidal"),
-            letters(8, "sinusoidal"),
-            ALIKE_SAYS.filled(h=64),
-        ),
-        ("too few, pieces", pieces(1), pieces(8), PIECES_SAYS),
-    )
-    values = [(name, says, results.difference("loss", a, b)) for name, a, b, says in shown]
-    return [Finding(name, says, x, x.above(0)) for name, says, x in values if x.count]
+    ]
+    return [one for one in found if one.value.count]
+
+
+def alike(results: Results, heads: int) -> Estimate:
+    """How much more loss a number of heads has than 8, by sinusoids."""
+    one, other = letters(heads, "sinusoidal"), letters(8, "sinusoidal")
+    return results.difference("loss", one, other)
+
+
+def in_pieces(results: Results) -> Estimate:
+    """How much more loss one head has than 8, reading pieces."""
+    return results.difference("loss", pieces(1), pieces(8))
 
 
 def best_of(results: Results) -> str:
@@ -182,71 +170,48 @@ def best_of(results: Results) -> str:
 
 def panels(results: Results) -> list[Panel]:
     """The loss against h, and what is lost against the best h beside the paper's row A."""
-    x = np.array(tried(results), float)
-    means = [results.mean("loss", **letters(h)) for h in tried(results)]
-    over = [over_best(results, h) for h in tried(results)]
+    x = tried(results)
+    means = [results.mean("loss", **letters(h)) for h in x]
+    over = [over_best(results, h) for h in x]
     paper = np.log(np.array(list(VASWANI.values())) / min(VASWANI.values()))
-    label = Words("heads h", "头数 h")
-    return [
-        Panel(
-            [_line(Words("held-out text", "未训练过的文本"), x, means)],
-            label,
-            Words("loss, nats per token", "损失，奈特每词元"),
-            log_x=True,
-        ),
-        Panel(
-            [
-                _line(Words("here", "本实验"), x, over),
-                Line(
-                    Words("Vaswani et al. 2017, table 3 row A", "Vaswani 等 2017，表 3 A 行"),
-                    np.array(list(VASWANI), float),
-                    paper,
-                ),
-            ],
-            label,
-            Words("loss over the best other h, nats", "比其余最佳 h 多出的损失，奈特"),
-            log_x=True,
-            levels=[(Words("the best other", "其余最佳"), 0.0)],
-        ),
+    row = Words("Vaswani et al. 2017, table 3 row A", "Vaswani 等 2017，表 3 A 行")
+    here = [
+        Line.of(Words("here", "本实验"), x, over),
+        Line(row, np.array(list(VASWANI), float), paper),
     ]
-
-
-def _line(name: Words, x: np.ndarray, values: Sequence[Estimate]) -> Line:
-    return Line(
-        name,
-        x,
-        np.array([one.mean for one in values]),
-        np.array([one.low for one in values]),
-        np.array([one.high for one in values]),
-    )
+    label = Words("heads h", "头数 h")
+    lost = Words("loss over the best other h, nats", "比其余最佳 h 多出的损失，奈特")
+    level = (Words("the best other", "其余最佳"), 0.0)
+    return [
+        Panel([Line.of(LOSS, x, means)], label, LOSS, log_x=True),
+        Panel(here, label, lost, log_x=True, levels=[level]),
+    ]
 
 
 def facts(results: Results) -> dict[str, str]:
     """For the lesson."""
-    ends = min(tried(results)), max(tried(results))
-    few, many = (over_best(results, h) for h in ends)
-    return {
-        "few": str(ends[0]),
-        "many": str(ends[1]),
-        "least_dim": f"{results.mean('head_dim', **letters(ends[1])).mean:.0f}",
-        "pieces": results.difference("loss", pieces(1), pieces(8)).told(),
-        "alike_few": results.difference(
-            "loss", letters(1, "sinusoidal"), letters(8, "sinusoidal")
-        ).told(),
-        "alike_many": results.difference(
-            "loss", letters(64, "sinusoidal"), letters(8, "sinusoidal")
-        ).told(),
-        "over_few": few.told(),
-        "over_many": many.told(),
-        "percent_few": f"{100 * math.expm1(few.mean):.1f} %",
-        "percent_many": f"{100 * math.expm1(many.mean):.1f} %",
-        "paper_few": f"{100 * (VASWANI[1] / VASWANI[16] - 1):.1f} %",
-        "paper_many": f"{100 * (VASWANI[32] / VASWANI[16] - 1):.1f} %",
-        **{f"paper_h{h}": f"{told:.2f}" for h, told in VASWANI.items()},
+    said = {
+        "least_dim": f"{results.mean('head_dim', **letters(max(tried(results)))).mean:.0f}",
+        "pieces": in_pieces(results).told(),
         "best": best_of(results),
         "parameters": f"{results.mean('parameters', tokens='bytes').mean:,.0f}",
         "seeds": str(len(results.values("loss"))),
     }
+    for end, of in (("few", min), ("many", max)):
+        heads, over = of(tried(results)), over_best(results, of(tried(results)))
+        said |= {
+            end: str(heads),
+            f"over_{end}": over.told(),
+            f"percent_{end}": percent(math.expm1(over.mean)),
+            f"paper_{end}": percent(VASWANI[of(VASWANI)] / min(VASWANI.values()) - 1),
+            f"alike_{end}": alike(results, of(ALIKE)).told(),
+        }
+    return said | {f"paper_h{h}": f"{perplexity:.2f}" for h, perplexity in VASWANI.items()}
+
+
+def percent(share: float) -> str:
+    """`7.7 %`."""
+    return f"{100 * share:.1f} %"
 
 
 CLAIM = Claim(
@@ -273,7 +238,7 @@ CLAIM = Claim(
     quantities=(
         Quantity("head_dim", Words("d_k", "d_k"), 0),
         Quantity("parameters", Words("parameters", "参数量"), 0),
-        Quantity("loss", Words("loss, held-out, nats per token", "损失（未训练文本），奈特每词元")),
+        Quantity("loss", LOSS),
         Quantity("training", Words("loss in training, last 50 steps", "训练损失，最后 50 步")),
     ),
     judge=judge,

@@ -13,9 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from headwise.lab.bench import Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Line, Panel, Quantity, Verdict
+from headwise.lab.estimates import Estimate
+from headwise.lab.judging import above, below, verdict
+from headwise.lab.lines import bars
 from headwise.lab.results import Case, Results
-from headwise.lab.words import Words
+from headwise.lab.words import LOSS, Words
 from headwise.nn import Decoder
 from headwise.nn.block import Block, Surroundings
 
@@ -68,8 +71,7 @@ def made(bench: Bench, case: Case, seed: int, layers: int) -> Decoder:
 
 
 def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
-    """How far the positions stay apart through a fresh deep model and "
-    "a trained one, and the trained one's loss."""
+    """How far the positions stay apart through a fresh deep model and a trained one, and the trained one's loss."""
     rows = bench.rows(8, seed)
     fresh = apart(made(bench, case, seed, DEPTH), rows)
     decoder = made(bench, case, seed, int(case["layers"]))
@@ -101,81 +103,62 @@ def _distance(x: Tensor) -> float:
 
 
 def judge(results: Results) -> Verdict:
-    """It holds where attention alone collapses, the whole model does "
-    "not, and without the FFN the loss is worse."""
-    last = f"after_{DEPTH}"
-    alone, whole = results.mean(last, **_ALONE), results.mean(last, **WHOLE)
-    sunk = results.ratio(last, _ALONE, WHOLE)
-    without, deep = (results.difference("loss", case, WHOLE) for case in (_NO_FFN, _DEEP))
-    blind = results.difference("loss", _NO_ATTENTION, WHOLE)
-    bare = results.difference("loss", _ALONE, WHOLE)
-    findings = (
-        Finding(
+    """Core: attention alone collapses, and each part is worth something. Further: at equal parameters too."""
+    sunk = results.ratio(f"after_{DEPTH}", _ALONE, WHOLE)
+    core = (
+        below(
             "alone",
-            Words(
-                f"distance to rank one after {DEPTH} fresh layers of attention alone, over the whole model's",
-                f"{DEPTH} 层未训练的纯注意力之后,到秩一的距离与完整模型之比",
-            ),
+            f"distance to rank one after {DEPTH} fresh layers of attention alone, over the whole model's",
+            f"{DEPTH} 层未训练的纯注意力之后,到秩一的距离与完整模型之比",
             sunk,
-            sunk.below(0.5),
+            0.5,
             4,
         ),
-        Finding(
+        above(
             "no_ffn",
-            Words("nats per token lost without the FFN", "去掉 FFN 每个 token 多损失的 nats"),
-            without,
-            without.above(0),
+            "nats per token lost without the FFN",
+            "去掉 FFN 多损失的奈特/词元",
+            more(results, _NO_FFN),
         ),
-        Finding(
-            "deep",
-            Words(
-                "the same with three times the layers: as many parameters as the whole model",
-                "层数加到三倍、参数量与完整模型相同时,多损失的 nats",
-            ),
-            deep,
-            deep.above(0),
-        ),
-        Finding(
+        above(
             "no_attention",
-            Words("nats per token lost without attention", "去掉注意力多损失的 nats"),
-            blind,
-            blind.above(0),
+            "nats per token lost without attention",
+            "去掉注意力多损失的奈特/词元",
+            more(results, _NO_ATTENTION),
         ),
-        Finding(
+        above(
             "bare",
-            Words(
-                "nats per token lost without FFN and residual", "同时去掉 FFN 与残差多损失的 nats"
-            ),
-            bare,
-            bare.above(0),
+            "nats per token lost without FFN and residual",
+            "同时去掉 FFN 与残差多损失的奈特/词元",
+            more(results, _ALONE),
         ),
     )
-    core = [f.holds for f in findings if f.name != "deep"]
-    told = {
-        "alone": alone.told(4),
-        "whole": whole.told(2),
-        "lost": without.told(),
-        "deep": deep.told(),
-    }
-    if all(core):
-        equal = findings[2].holds
-        kind = "holds" if equal else "holds up to"
-        says = Words(
-            "Attention alone brings the positions together ({alone} apart after the last layer, the whole model "
-            "{whole}); without the FFN the model loses {lost} nats per "
-            "token, and with the FFN's parameters given "
-            "to more attention layers {deep}.",
-            "只有注意力时各位置趋于相同(最后一层后相距 {alone},完整模型 {whole});"
-            "去掉 FFN 每个 token 多损失 {lost} nats,把 FFN 的参数改给更多注意力层时为 {deep}。",
-        ).filled(**told)
-        return Verdict(kind, says, findings)
-    says = Words(
-        "Without the FFN the model loses {lost} nats per token; positions "
-        "are {alone} apart after attention alone, "
-        "{whole} in the whole model.",
-        "去掉 FFN 每个 token 多损失 {lost} nats;纯注意力之后各位置相距 {alone},完整模型为 {whole}。",
-    ).filled(**told)
-    return Verdict("fails here" if False in core else "not settled", says, findings)
+    deep = above(
+        "deep",
+        "nats per token lost without the FFN, in three times the layers: as many parameters as the whole model",
+        "去掉 FFN 而层数加到三倍、参数量与完整模型相同时,多损失的奈特/词元",
+        more(results, _DEEP),
+    )
+    return verdict(
+        core,
+        [deep],
+        holds=Words(
+            "Attention alone brings the positions together, and no part can go, at equal parameters either",
+            "只有注意力时各位置趋于相同,哪一部分都不能去掉,参数量相同时也一样",
+        ),
+        up_to=Words(
+            "Attention alone brings the positions together, but at equal parameters more layers do as well",
+            "只有注意力时各位置趋于相同,但参数量相同时,更多的注意力层可以补上 FFN",
+        ),
+        fails=Words(
+            "Attention alone does not fall short as claimed", "纯注意力并没有如论断那样不足"
+        ),
+    )
+
+
+def more(results: Results, case: Case) -> Estimate:
+    """How much more loss such a model has than the whole one."""
+    return results.difference("loss", case, WHOLE)
 
 
 def panels(results: Results) -> list[Panel]:
@@ -186,24 +169,12 @@ def panels(results: Results) -> list[Panel]:
         Line.of(name, layers, [results.mean(f"after_{x}", **case) for x in layers])
         for case, name in named
     ]
-    losses = Line.of(
-        Words("held-out loss", "留出损失"),
-        list(range(len(_PARTS))),
-        [results.mean("loss", **case) for case in _PARTS],
-    )
+    losses = bars(results, LOSS, "loss", _PARTS)
+    depth = Words("layers, fresh weights", "层数(未训练)")
+    ticks = [_name(case) for case in _PARTS]
     return [
-        Panel(
-            lines,
-            Words("layers, fresh weights", "层数(未训练)"),
-            Words("distance to rank one", "到秩一的距离"),
-            log_y=True,
-        ),
-        Panel(
-            [losses],
-            Words("trained", "训练后"),
-            Words("nats per token", "nats / token"),
-            ticks=[_name(case) for case in _PARTS],
-        ),
+        Panel(lines, depth, Words("distance to rank one", "到秩一的距离"), log_y=True),
+        Panel([losses], Words("trained", "训练后"), LOSS, ticks=ticks),
     ]
 
 
@@ -239,7 +210,7 @@ CLAIM = Claim(
     seeds=(2, 4),
     measure=measure,
     quantities=(
-        Quantity("loss", Words("held-out loss", "留出损失")),
+        Quantity("loss", LOSS),
         Quantity("trained", Words("apart after training", "训练后相距"), 2),
         *(
             Quantity(f"after_{x}", Words(f"apart, layer {x}", f"第 {x} 层后相距"), 4)

@@ -14,7 +14,8 @@ The trainings are then read on twice the length they were trained on (Press et a
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,12 +24,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from headwise.lab.bench import Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate, estimate
-from headwise.lab.judging import kind_of
+from headwise.lab.judging import above, below, verdict
+from headwise.lab.lines import bars
 from headwise.lab.results import Case, Results
 from headwise.lab.starting import widened
-from headwise.lab.words import Words
+from headwise.lab.words import LOSS, NONE, Words
 from headwise.nn import Decoder
 
 ENCODER = "e5-small"
@@ -80,7 +82,8 @@ def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
 def encoder(bench: Bench, positions: str, seed: int) -> dict[str, float]:
     """What order moves in the real encoder: in held-out paragraphs, and in the two pairs of sentences."""
     model = bench.model(ENCODER)
-    module, tokenizer = model.module, model.tokenizer
+    module: Any = model.module
+    tokenizer: Any = model.tokenizer
     table = module.embedding.positions.weight
     kept = table.detach().clone()
     numbers = {}
@@ -147,78 +150,62 @@ def _each(module: Decoder, ids: Int[Tensor, "row position"]) -> Float[Tensor, "r
 
 def judge(results: Results) -> Verdict:
     """An encoder without positions is blind, and positions open its eyes; decoders are the bound."""
-    blind = results.mean("moved", **read("none"))
-    seeing = results.mean("moved", **read("learned"))
-    decoder = results.mean("moved", **trained("none"))
+    blind, seeing, decoder = (
+        results.mean("moved", **case) for case in (read("none"), read("learned"), trained("none"))
+    )
     costs = results.difference("loss", trained("none"), trained("rope"))
     core = (
-        Finding(
+        below(
             "encoder without",
-            Words(
-                "without positions, shuffling moves the encoder's output by",
-                "没有位置时，打乱词序使编码器输出变化",
-            ),
+            "shuffling moves the output of an encoder without positions by, as a share of its length",
+            "打乱词序使没有位置的编码器的输出变化，占其长度",
             blind,
-            blind.below(ROUNDING),
-            digits=7,
+            ROUNDING,
+            7,
         ),
-        Finding(
-            "encoder with",
-            Words("with them by", "有位置时变化"),
-            seeing,
-            seeing.above(ROUNDING),
-        ),
+        above("encoder with", "with its positions by", "有位置时变化", seeing, ROUNDING),
     )
     further = (
-        Finding(
+        below(
             "decoder without",
-            Words("without positions, a causal decoder's by", "没有位置时，因果解码器的输出变化"),
+            "that of a causal decoder of two blocks without positions by",
+            "没有位置的两层因果解码器的输出变化",
             decoder,
-            decoder.below(ROUNDING),
+            ROUNDING,
         ),
-        Finding(
-            "loss without",
-            Words("its loss over that with RoPE, nats", "它比用 RoPE 多出的损失，奈特"),
-            costs,
-            costs.above(0),
+        above("loss without", "its loss over that with RoPE", "它比用 RoPE 多出的损失", costs),
+    )
+    return verdict(
+        core,
+        further,
+        holds=Words(
+            "Attention is blind to order until positions tell it",
+            "没有位置编码，注意力就分不出次序",
         ),
+        up_to=Words(
+            f"Attention without a mask is blind to order; a causal mask tells it, and moves a decoder without "
+            f"positions by {decoder.told()}",
+            f"没有掩码的注意力分不出次序；因果掩码会透露次序，使没有位置的解码器变化 {decoder.told()}",
+        ),
+        fails=Words("Attention is not as blind as claimed", "注意力并不像论断所说的那样分不出次序"),
     )
-    says = Words(
-        "Shuffling the earlier tokens moves the last one's output by {blind} of its length in an encoder without "
-        "positions and by {seeing} with them; a causal decoder of two blocks without positions moves by {decoder}, "
-        "since its mask tells order, and has {costs} nats per token more loss than with RoPE.",
-        "打乱前面的词元，没有位置的编码器里最后一个词元的输出只变化其长度的 {blind}，有位置时变化 {seeing}；"
-        "没有位置的两层因果解码器变化 {decoder}，因为掩码透露了次序，它的损失比用 RoPE 每词元多 {costs} 奈特。",
-    ).filled(
-        blind=f"{blind.mean:.1e}",
-        seeing=seeing.told(),
-        decoder=decoder.told(),
-        costs=costs.told(),
-    )
-    return Verdict(kind_of(core, further), says, (*core, *further))
 
 
 def panels(results: Results) -> list[Panel]:
     """The losses of each kind of positions, and what a context longer than in training changes."""
     kinds = [str(case["positions"]) for case in results.cases(model="decoder", blocks=2)]
     ticks = [Words(kind, ZH[kind]) for kind in kinds]
-    within = [results.mean("loss", **trained(kind)) for kind in kinds]
-    longer = [gained(results, kind) for kind in kinds]
-    axis = Words("positions", "位置")
+    within = bars(results, Words("trained length", "训练长度内"), "loss", list(map(trained, kinds)))
+    change = Words("change by the longer context, nats per token", "更长上文带来的变化，奈特/词元")
+    longer = Line.of(
+        Words("twice the length", "两倍长度"),
+        range(len(kinds)),
+        [gained(results, kind) for kind in kinds],
+    )
+    level = (Words("no change", "无变化"), 0.0)
     return [
-        Panel(
-            [_bars(Words("trained length", "训练长度内"), within)],
-            axis,
-            Words("loss, nats per token", "损失，奈特每词元"),
-            ticks=ticks,
-        ),
-        Panel(
-            [_bars(Words("twice the length", "两倍长度"), longer)],
-            axis,
-            Words("change by the longer context, nats", "更长上文带来的变化，奈特"),
-            ticks=ticks,
-            levels=[(Words("no change", "无变化"), 0.0)],
-        ),
+        Panel([within], NONE, LOSS, ticks=ticks),
+        Panel([longer], NONE, change, ticks=ticks, levels=[level]),
     ]
 
 
@@ -227,13 +214,6 @@ def gained(results: Results, positions: str) -> Estimate:
     case = trained(positions)
     behind, alone = results.values("beyond", **case), results.values("alone", **case)
     return estimate([behind[seed] - alone[seed] for seed in behind])
-
-
-def _bars(name: Words, values: Sequence[Estimate]) -> Line:
-    means, low, high = (
-        np.array([getattr(one, end) for one in values]) for end in ("mean", "low", "high")
-    )
-    return Line(name, np.arange(len(values), dtype=float), means, low, high)
 
 
 def facts(results: Results) -> dict[str, str]:
@@ -274,7 +254,7 @@ CLAIM = Claim(
         Quantity("moved", Words("shuffling moves the last output by", "打乱后末位输出变化"), 6),
         Quantity("english", Words("cat and dog swapped", "英文 cat、dog 对调"), 6),
         Quantity("chinese", Words("猫 and 狗 swapped", "猫、狗对调"), 6),
-        Quantity("loss", Words("loss, held-out, nats per token", "损失（未训练文本），奈特每词元")),
+        Quantity("loss", LOSS),
         Quantity("within", Words("of long paragraphs, first half", "长段落的前一半")),
         Quantity("beyond", Words("second half, behind the first", "后一半，接在前一半之后")),
         Quantity("alone", Words("second half, by itself", "后一半，单独读")),

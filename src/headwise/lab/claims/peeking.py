@@ -120,8 +120,6 @@ def judge(results: Results) -> Verdict:
         ("cleared", cleared, _all(cleared, 0.0)),
     )
     findings = tuple(Finding(name, _SAYS[name], value, told) for name, value, told in said)
-    verdict = [finding.holds for finding in findings]
-    kind = "holds" if all(verdict) else "fails here" if False in verdict else "not settled"
     says = Words(
         "Without the mask the loss falls to {bits} bits per letter, which "
         "no honest model of English reaches ({bound} "
@@ -131,12 +129,7 @@ def judge(results: Results) -> Verdict:
         "不加掩码,损失降到每个字母 {bits} 比特,任何诚实的英语模型都到不了(人的下界是 {bound});"
         "答案尚未出现时,它每个 token 比诚实模型多损失 {worse} nats;audit 点名了每一个这样的模型,且没有误点。",
     ).filled(bits=bits.told(), bound=SHANNON, worse=worse.told())
-    if kind != "holds":
-        says = Words(
-            "Not all of it showed: " + ", ".join(f.says.en for f in findings if not f.holds) + ".",
-            "并未全部显现:" + "、".join(f.says.zh for f in findings if not f.holds) + "。",
-        )
-    return Verdict(kind, says, findings)
+    return Verdict.of(findings, says)
 
 
 def _all(share: Estimate, wanted: float) -> bool | None:

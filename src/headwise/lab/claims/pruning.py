@@ -18,10 +18,11 @@ from headwise.cut.losses import blocks, loss
 from headwise.cut.pruning.pruning import prune
 from headwise.hub.load import Model, load
 from headwise.lab.bench import CONTEXT, RATE, Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Kind, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate, estimate
+from headwise.lab.judging import above, below
 from headwise.lab.results import Case, Results
-from headwise.lab.words import Words
+from headwise.lab.words import LOSS, Words
 
 __all__ = ["CLAIM"]
 
@@ -115,31 +116,23 @@ def judge(results: Results) -> Verdict:
         for left in _LEFT[1:-1]
     }
     findings = [
-        Finding(
+        below(
             f"rise_{model.split()[0]}_{left}",
-            Words(
-                f"rise with {left} of {HEADS} heads left in {_IN[model].en}, as a share of that with none",
-                f"{_IN[model].zh}剩 {left}/{HEADS} 个头时,损失升高占全部去掉时的比例",
-            ),
+            f"rise with {left} of {HEADS} heads left in {_IN[model].en}, as a share of that with none",
+            f"{_IN[model].zh}剩 {left}/{HEADS} 个头时,损失升高占全部去掉时的比例",
             found,
-            found.below(LITTLE),
+            LITTLE,
         )
         for (model, left), found in shares.items()
-    ]
-    findings += [
-        Finding(
+    ] + [
+        above(
             f"small_{left}",
-            Words(
-                f"nats per token that a model of {left} heads from the start "
-                f"loses against one cut to {left} and tuned",
-                f"一开始就只有 {left} 个头的模型,比剪到 {left} 个头再微调的模型多损失的 nats",
-            ),
-            found,
-            found.above(0),
-            4,
+            f"nats per token that a model of {left} heads from the start loses against one cut to {left} and tuned",
+            f"一开始就只有 {left} 个头的模型,比剪到 {left} 个头再微调的模型多损失的奈特/词元",
+            _gained(results, left),
+            digits=4,
         )
         for left in _LEFT[1:-1]
-        for found in [_gained(results, left)]
     ]
     few = [left for left in _LEFT[1:-1] if shares["trained here", left].below(LITTLE)]
     real = [left for left in _LEFT[1:-1] if shares["mini", left].below(LITTLE)]
@@ -147,21 +140,16 @@ def judge(results: Results) -> Verdict:
     most = f"{1 - min(few) / HEADS:.0%}" if few else "0%"
     mini = f"{1 - min(real) / HEADS:.0%}" if real else "0%"
     gained = _gained(results, _LEFT[2]).told()
-    if few and any(useful):
-        kind = "holds up to"
-    else:
-        told = [f.holds for f in findings]
-        kind = "not settled" if None in told else "fails here"
+    open_still: Kind = "not settled" if None in [f.holds for f in findings] else "fails here"
+    kind: Kind = "holds up to" if few and any(useful) else open_still
     says = Words(
-        f"Up to {most} of the heads of the model trained here ({mini} of "
-        "mini's) can go for less than a tenth of what "
-        "all of them are worth; a model with half of the heads from the "
-        f"start ends {{gained}} nats per token above "
-        "one that had them all and was cut and tuned.",
+        f"Up to {most} of the heads of the model trained here ({mini} of mini's) can go for less than a tenth of "
+        f"what all of them are worth; a model with half of the heads from the start ends {gained} nats per token "
+        "above one that had them all and was cut and tuned.",
         f"此处训练的模型最多可剪去 {most} 的头(mini 为 {mini}),"
         "代价不到全部头价值的十分之一;一开始就只有一半头的模型,"
-        "比先有全部头、再剪枝微调的模型,每个 token 高出 {gained} nats。",
-    ).filled(gained=gained)
+        f"比先有全部头、再剪枝微调的模型,每个词元高出 {gained} 奈特。",
+    )
     return Verdict(kind, says, tuple(findings))
 
 
@@ -187,14 +175,9 @@ def panels(results: Results) -> list[Panel]:
         kept = [(x, one) for x, one in zip(left, found, strict=True) if one.count]
         lines.append(Line.of(name, [x for x, _ in kept], [one for _, one in kept]))
     mini = [results.mean("loss", **_case("mini", "whole", x)) for x in _LEFT]
-    xlabel, ylabel = (
-        Words("heads left of 16", "剩下的头(共 16)"),
-        Words("nats per token", "nats / token"),
-    )
-    return [
-        Panel(lines, xlabel, ylabel),
-        Panel([Line.of(Words("mini, cut", "mini,剪枝"), left, mini)], xlabel, ylabel),
-    ]
+    label = Words("heads left of 16", "剩下的头(共 16)")
+    of_mini = Line.of(Words("mini, cut", "mini,剪枝"), left, mini)
+    return [Panel(lines, label, LOSS), Panel([of_mini], label, LOSS)]
 
 
 _IN = {
@@ -212,9 +195,8 @@ CLAIM = Claim(
     ),
     formula=r"\Delta(S) = L(\text{without } S) - L",
     asks=Words(
-        "A trained model is cut to ever fewer heads (ranked together, and "
-        "at random) and tuned; beside it, models that "
-        "had no more heads from the start, trained on as many tokens; and mini.",
+        "A trained model is cut to ever fewer heads (ranked together, and at random) and tuned; beside it, models "
+        "that had no more heads from the start, trained on as many tokens; and mini.",
         "把训练好的模型逐步剪到更少的头(联合排序与随机),再微调;对照是一开始就只有这么多头、"
         "训练同样多 token 的模型;以及 mini。",
     ),
@@ -222,7 +204,7 @@ CLAIM = Claim(
     seeds=(1, 4),
     measure=measure,
     quantities=(
-        Quantity("loss", Words("held-out loss", "留出损失")),
+        Quantity("loss", LOSS),
         Quantity("random", Words("cut at random", "随机剪枝")),
         Quantity("tuned", Words("cut and tuned", "剪枝后微调")),
     ),

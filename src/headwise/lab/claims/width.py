@@ -28,6 +28,7 @@ from headwise.lab.judging import kind_of
 from headwise.lab.results import Case, Results
 from headwise.lab.words import Words
 from headwise.nn import Decoder
+from headwise.nn.block import Block
 
 STEPS_SHARE = 2 / 3
 """Of the lab's steps: there are many cases."""
@@ -50,7 +51,7 @@ def cases(quick: bool) -> list[Case]:
     """Widths of one kind, other kinds at the weights of 4 d, and other depths at the weights of 2 blocks of 4 d."""
     if quick:
         return [NONE, NARROW, WIDE, GATED, DEEP]
-    widths = [NONE, NARROW, of(2), WIDE, WIDER]
+    widths = [NONE, NARROW, WIDE, WIDER]
     return [*widths, of(4, activation="relu"), GATED, *(case for case in TRADES if case != WIDE)]
 
 
@@ -62,7 +63,9 @@ def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
     numbers = {"parameters": sum(weight.numel() for weight in module.parameters()), "loss": loss}
     if case["d_ff / d"]:
         x = module.embedding(bench.rows(4, seed), torch.arange(bench.rows(1).shape[1])[None])
-        numbers["own"], numbers["others"] = moved(module.blocks[0].ffn, x, seed)
+        block = module.blocks[0]
+        assert isinstance(block, Block)
+        numbers["own"], numbers["others"] = moved(block.ffn, x, seed)
     return numbers
 
 
