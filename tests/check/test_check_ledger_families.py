@@ -43,6 +43,7 @@ OWN_MASK = {
         "pegasus",
     ),
     "plbart",
+    "whisper",
 }
 """What makes a mask of ones for itself: its values are not there to see that it hides nothing, so it is kept."""
 
