@@ -9,6 +9,8 @@ the loss rises without it, should add more than one that is not, and more than i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -21,7 +23,7 @@ from headwise.cut.losses import blocks
 from headwise.cut.ranking.importance import importance
 from headwise.hub.load import Model, load
 from headwise.lab.bench import CONTEXT, Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Finding, Kind, Line, Panel, Quantity, Verdict
 from headwise.lab.results import Case, Results
 from headwise.lab.words import Words
 from headwise.see.profile.profiling import profile
@@ -42,17 +44,17 @@ def measure(bench: Bench, case: Case, seed: int) -> dict[str, float]:
         start = 16 * (seed % 100)
         return taken(model, rows[start : start + 16])
     decoder = bench.decoder(seed)
-    for number, attention in enumerate(block.attention for block in decoder.blocks):
+    for number, block in enumerate(decoder.blocks):
+        attention: Any = block.attention
         if case["w_o"] == "none":
             attention.w_o = nn.Identity()
         elif case["w_o"] != "learned":
             attention.w_o.weight.requires_grad_(False)
             chance = torch.Generator().manual_seed(seed + number)
             with torch.no_grad():  # of the length that a learned one starts with
-                square = torch.linalg.qr(torch.randn(attention.w_o.weight.shape, generator=chance))[
-                    0
-                ]
-                attention.w_o.weight.copy_(square * attention.w_o.weight.std() * len(square) ** 0.5)
+                weight = attention.w_o.weight
+                square = torch.linalg.qr(torch.randn(weight.shape, generator=chance))[0]
+                weight.copy_(square * weight.std() * len(square) ** 0.5)
     loss = {"loss": bench.learn(decoder, seed).held_out}
     if case["w_o"] != "learned":
         return loss
@@ -139,6 +141,7 @@ def judge(results: Results) -> Verdict:
     told = {"none": none.told(), "fixed": fixed.told(), "here": here.told(2), "mini": mini.told(2)}
     told |= {"gain": gain.told(2), "gain_mini": gain_mini.told(2)}
     mixes, chooses = findings[0].holds, [f.holds for f in findings[2:4]]
+    kind: Kind
     if mixes and all(chooses):
         kind = "holds" if all(f.holds for f in findings) else "holds up to"
     else:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.lab.bench import Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Finding, Kind, Line, Panel, Quantity, Verdict
 from headwise.lab.results import Case, Results
 from headwise.lab.words import Words
 from headwise.nn import Decoder
@@ -159,7 +159,7 @@ def judge(results: Results) -> Verdict:
     }
     if all(core):
         equal = findings[2].holds
-        kind = "holds" if equal else "holds up to"
+        kind: Kind = "holds" if equal else "holds up to"
         says = Words(
             "Attention alone brings the positions together ({alone} apart after the last layer, the whole model "
             "{whole}); without the FFN the model loses {lost} nats per "

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -80,7 +81,8 @@ def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
 def encoder(bench: Bench, positions: str, seed: int) -> dict[str, float]:
     """What order moves in the real encoder: in held-out paragraphs, and in the two pairs of sentences."""
     model = bench.model(ENCODER)
-    module, tokenizer = model.module, model.tokenizer
+    module: Any = model.module
+    tokenizer: Any = model.tokenizer
     table = module.embedding.positions.weight
     kept = table.detach().clone()
     numbers = {}

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from headwise.check.auditing import audit
 from headwise.lab.bench import CONTEXT, Bench, Stopped
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Finding, Kind, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate
 from headwise.lab.results import Case, Results
 from headwise.lab.words import Words
@@ -121,7 +121,7 @@ def judge(results: Results) -> Verdict:
     )
     findings = tuple(Finding(name, _SAYS[name], value, told) for name, value, told in said)
     verdict = [finding.holds for finding in findings]
-    kind = "holds" if all(verdict) else "fails here" if False in verdict else "not settled"
+    kind: Kind = "holds" if all(verdict) else "fails here" if False in verdict else "not settled"
     says = Words(
         "Without the mask the loss falls to {bits} bits per letter, which "
         "no honest model of English reaches ({bound} "

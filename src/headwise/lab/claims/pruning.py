@@ -18,7 +18,7 @@ from headwise.cut.losses import blocks, loss
 from headwise.cut.pruning.pruning import prune
 from headwise.hub.load import Model, load
 from headwise.lab.bench import CONTEXT, RATE, Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Finding, Kind, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate, estimate
 from headwise.lab.results import Case, Results
 from headwise.lab.words import Words
@@ -147,6 +147,7 @@ def judge(results: Results) -> Verdict:
     most = f"{1 - min(few) / HEADS:.0%}" if few else "0%"
     mini = f"{1 - min(real) / HEADS:.0%}" if real else "0%"
     gained = _gained(results, _LEFT[2]).told()
+    kind: Kind
     if few and any(useful):
         kind = "holds up to"
     else:

@@ -15,6 +15,7 @@ A gated network (SwiGLU) has three matrices, so that at 2/3 of the width it has 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,7 +63,8 @@ def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
     numbers = {"parameters": sum(weight.numel() for weight in module.parameters()), "loss": loss}
     if case["d_ff / d"]:
         x = module.embedding(bench.rows(4, seed), torch.arange(bench.rows(1).shape[1])[None])
-        numbers["own"], numbers["others"] = moved(module.blocks[0].ffn, x, seed)
+        block: Any = module.blocks[0]
+        numbers["own"], numbers["others"] = moved(block.ffn, x, seed)
     return numbers
 
 
