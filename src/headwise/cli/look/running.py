@@ -201,9 +201,9 @@ def _print(
     if places:
         _print_word(console, record, places, view.renormalise, colour)
         for place, found in zip(places, preferred, strict=False):
-            one, other = view.rather or ("", "")
+            first, second = view.rather or ("", "")
             word, room = place.word.text, console.width
-            console.print(rather_lines(found, word=word, one=one, other=other, width=room))
+            console.print(rather_lines(found, word=word, one=first, other=second, width=room))
     else:
         console.print(head_grid(grid_of_summaries(summaries), width=width, colour=colour))
         if len(labels) < _TELLS:
