@@ -15,12 +15,12 @@ from functools import lru_cache
 
 from headwise.hub.load import Model, load
 from headwise.lab.bench import Bench
-from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
+from headwise.lab.claim import Claim, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import estimate
-from headwise.lab.judging import verdict
+from headwise.lab.judging import above, below, verdict
 from headwise.lab.lines import over
 from headwise.lab.results import Case, Results
-from headwise.lab.words import Words
+from headwise.lab.words import LOSS, Words
 from headwise.see.probes import ON_REPEATED, repeated_tokens
 from headwise.see.profile.profiling import profile
 from headwise.see.roles.claims import roles
@@ -50,7 +50,7 @@ QUANTITIES = (
         for name, said in ROLES.items()
     ),
     Quantity("apart", Words("spread of evenness over heads", "各头均匀度的标准差")),
-    Quantity("loss", Words("loss (nats per token)", "损失(nat/词元)")),
+    Quantity("loss", LOSS),
 )
 
 
@@ -117,48 +117,45 @@ def judge(results: Results) -> Verdict:
     came = {name: appears(results, name) for name in ROLES}
     seeds = sorted({seed for by in came.values() for seed in by})
     between = estimate([_span([by[s] for by in came.values() if s in by]) for s in seeds])
-    alike = estimate(same_head(results, "previous", end))
     of = len(ROLES)
     core = (
-        Finding(
+        above(
             "roles at the end",
-            Words(f"roles of {of} there after {end} steps", f"{end} 步后 {of} 种角色中已有的"),
+            f"roles of {of} there after {end} steps",
+            f"{end} 步后 {of} 种角色中已有的",
             at_last,
-            at_last.above(1.0),
+            1.0,
             1,
         ),
-        Finding(
+        below(
             "roles at the start",
-            Words("roles there in fresh weights", "初始权重里已有的角色"),
+            "roles there in fresh weights",
+            "初始权重里已有的角色",
             at_first,
-            at_first.below(1.0),
+            1.0,
             1,
         ),
-        Finding(
+        above(
             "apart",
-            Words(
-                "spread of evenness over heads, end less start", "各头均匀度的标准差,结束减去开始"
-            ),
+            "spread of evenness over heads, end less start",
+            "各头均匀度的标准差,结束减去开始",
             apart,
-            apart.above(0.0),
         ),
     )
     further = (
-        Finding(
+        above(
             "between",
-            Words("steps between the first role and the last", "第一种与最后一种角色相隔的步数"),
+            "steps between the first role and the last",
+            "第一种与最后一种角色相隔的步数",
             between,
-            between.above(0.0),
-            0,
+            digits=0,
         ),
-        Finding(
+        below(
             "same head",
-            Words(
-                "share of other seeds with the same previous-token head",
-                "其他种子里由同一个头看前一个词元的比例",
-            ),
-            alike,
-            alike.below(0.5),
+            "share of other seeds with the same previous-token head",
+            "其他种子里由同一个头看前一个词元的比例",
+            estimate(same_head(results, "previous", end)),
+            0.5,
             2,
         ),
     )
@@ -188,8 +185,8 @@ def appears(results: Results, role: str) -> dict[int, float]:
     """The first step at which a role is there, by seed, of the seeds in which it comes."""
     found: dict[int, float] = {}
     for step in sorted(int(step) for step in results.settings("step", model="small")):
-        for seed, above in results.values(role, model="small", step=step).items():
-            if above > BOUND:
+        for seed, score in results.values(role, model="small", step=step).items():
+            if score > BOUND:
                 found.setdefault(seed, float(step))
     return found
 
@@ -207,7 +204,7 @@ def same_head(results: Results, role: str, step: int) -> list[float]:
 def panels(results: Results) -> list[Panel]:
     """Scores along the training; scores of trained models; how unlike heads are."""
     bound = [(Words("the role is there", "角色已出现"), BOUND)]
-    above = Words("best head, above its baseline", "最佳头,高于基线")
+    best = Words("best head, above its baseline", "最佳头,高于基线")
     names = [str(name) for name in results.settings("model") if name != "small"]
     steps = Words("step of the training", "训练步数")
 
@@ -219,8 +216,8 @@ def panels(results: Results) -> list[Panel]:
     unlike = over(results, Words("small", "小模型"), "apart", "step", model="small")
     role = Words("role", "角色")
     return [
-        Panel(along, steps, above, levels=bound),
-        Panel([trained(n) for n in names], role, above, ticks=list(ROLES.values()), levels=bound),
+        Panel(along, steps, best, levels=bound),
+        Panel([trained(n) for n in names], role, best, ticks=list(ROLES.values()), levels=bound),
         Panel([unlike], steps, Words("spread of evenness over heads", "各头均匀度的标准差")),
     ]
 

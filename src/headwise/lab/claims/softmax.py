@@ -26,8 +26,9 @@ from headwise.hub.load import Model
 from headwise.lab.bench import Bench
 from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate
+from headwise.lab.judging import above, below
 from headwise.lab.results import Case, Results
-from headwise.lab.words import Words
+from headwise.lab.words import LOSS, NONE, Words
 
 LENGTH, ROWS = 64, 6
 AT = (1, 4, 16, 64)
@@ -126,39 +127,32 @@ def _of(results: Results, model: str) -> list[Finding]:
     def mean(quantity: str, way: str) -> Estimate:
         return results.mean(quantity, model=model, mask=way)
 
-    def finding(name: str, en: str, zh: str, value: Estimate, holds: bool | None) -> Finding:
-        return Finding(f"{model} {name}", Words(f"{model}: {en}", f"{model}:{zh}"), value, holds)
-
-    before, after, cost = mean("sum4", "before"), mean("sum4", "after"), _cost(results, model)
-    leak, none = mean("leak", "after"), mean("leak", "before")
+    kept = mean("sum4", "before")
+    says = Words(
+        f"{model}: sum of the weights at position 4, mask before the softmax",
+        f"{model}:掩码在 softmax 之前时,第 4 个位置的权重之和",
+    )
     return [
-        finding(
-            "sum before",
-            "sum of the weights at position 4, mask before the softmax",
-            "掩码在 softmax 之前时,第 4 个位置的权重之和",
-            before,
-            abs(before.mean - 1) < 1e-4,
+        Finding(f"{model} sum before", says, kept, abs(kept.mean - 1) < 1e-4),
+        below(
+            f"{model} sum after",
+            f"{model}: the same, mask after the softmax",
+            f"{model}:掩码在 softmax 之后时的权重之和",
+            mean("sum4", "after"),
+            0.99,
         ),
-        finding(
-            "sum after",
-            "the same, mask after the softmax",
-            "掩码在 softmax 之后时的权重之和",
-            after,
-            after.below(0.99),
+        above(
+            f"{model} cost",
+            f"{model}: rise of the loss, nats per token",
+            f"{model}:损失的上升,奈特/词元",
+            _cost(results, model),
         ),
-        finding(
-            "cost",
-            "rise of the loss (nats per token)",
-            "损失的上升(奈特/词元)",
-            cost,
-            cost.above(0),
-        ),
-        finding(
-            "leak",
-            "how far another last token moves the logits before it, mask after",
-            "掩码在之后时,改换最后一个词元使前面的 logits 移动的幅度",
-            leak,
-            leak.above(none.mean + 1e-4),
+        above(
+            f"{model} leak",
+            f"{model}: how far another last token moves the logits before it, mask after",
+            f"{model}:掩码在之后时,改换最后一个词元使前面的 logits 移动的幅度",
+            mean("leak", "after"),
+            mean("leak", "before").mean + 1e-4,
         ),
     ]
 
@@ -173,33 +167,18 @@ def panels(results: Results) -> list[Panel]:
     """The sum of a row by its position, and the loss of each way."""
     models = [str(model) for model in results.settings("model")]
     ticks = [LABELS.get(way, Words(way, way)) for way in WAYS]
-    sums = [
-        Line.of(
-            Words(model, model),
-            AT,
-            [results.mean(f"sum{at}", model=model, mask="after") for at in AT],
-        )
-        for model in models
-    ]
-    rises = [
-        Line.of(Words(model, model), range(len(WAYS)), [_cost(results, model, way) for way in WAYS])
-        for model in models
-    ]
+    sums, rises = [], []
+    for model in models:
+        name, after = Words(model, model), {"model": model, "mask": "after"}
+        sums.append(Line.of(name, AT, [results.mean(f"sum{at}", **after) for at in AT]))
+        rises.append(Line.of(name, range(len(WAYS)), [_cost(results, model, way) for way in WAYS]))
     whole = (Words("mask before the softmax", "掩码在 softmax 之前"), 1.0)
+    place = Words("position in the row", "行中的位置")
+    of_sums = Words("sum of the weights, mask after", "掩码在之后时的权重之和")
+    rise = Words("rise of the loss, nats per token", "损失的上升,奈特/词元")
     return [
-        Panel(
-            sums,
-            Words("position in the row", "行中的位置"),
-            Words("sum of the weights, mask after", "掩码在之后时的权重之和"),
-            log_x=True,
-            levels=[whole],
-        ),
-        Panel(
-            rises,
-            Words("", ""),
-            Words("rise of the loss (nats per token)", "损失的上升(奈特/词元)"),
-            ticks=ticks,
-        ),
+        Panel(sums, place, of_sums, log_x=True, levels=[whole]),
+        Panel(rises, NONE, rise, ticks=ticks),
     ]
 
 
@@ -254,7 +233,7 @@ CLAIM = Claim(
     quantities=(
         *(Quantity(f"sum{at}", Words(f"sum at {at}", f"位置 {at} 之和")) for at in AT),
         Quantity("moved", Words("outputs moved", "输出移动")),
-        Quantity("loss", Words("loss (nats)", "损失(奈特)")),
+        Quantity("loss", LOSS),
         Quantity("leak", Words("felt before", "前面感到")),
         Quantity("blind", Words("NaN where nothing is seen", "看不到时的 NaN"), 0),
     ),

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -24,9 +23,9 @@ from torch import Tensor, nn
 from headwise.lab.bench import Bench
 from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate, estimate
-from headwise.lab.judging import kind_of
+from headwise.lab.judging import above, verdict
 from headwise.lab.results import Case, Results
-from headwise.lab.words import Words
+from headwise.lab.words import LOSS, Words
 from headwise.nn import Decoder
 from headwise.nn.block import Block
 
@@ -107,23 +106,19 @@ def moved(
 def judge(results: Results) -> Verdict:
     """It is needed, width pays, no position sees another; and at equal weights width holds against depth."""
 
-    def less(name: str, says: Words, one: Case, other: Case) -> Finding:
-        value = results.difference("loss", one, other)
-        return Finding(name, says, value, value.above(0))
-
     others = [row.numbers["others"] for row in results.rows if "others" in row.numbers]
     core = (
-        less(
+        above(
             "without",
-            Words("loss of no FFN over d_ff = 4 d", "没有 FFN 比 d_ff = 4d 多出的损失"),
-            NONE,
-            WIDE,
+            "nats per token lost without the network, against d_ff = 4 d",
+            "没有 FFN 比 d_ff = 4d 多出的损失，奈特/词元",
+            over(results, NONE, WIDE),
         ),
-        less(
+        above(
             "narrow",
-            Words("loss of d_ff = d over d_ff = 4 d", "d_ff = d 比 d_ff = 4d 多出的损失"),
-            NARROW,
-            WIDE,
+            "with d_ff = d against 4 d",
+            "d_ff = d 比 d_ff = 4d 多出的损失",
+            over(results, NARROW, WIDE),
         ),
         Finding(
             "other positions",
@@ -133,30 +128,32 @@ def judge(results: Results) -> Verdict:
             digits=1,
         ),
     )
-    depth = less(
+    depth = above(
         "depth instead",
-        Words(
-            "loss of 4 blocks of d_ff = d over 2 blocks of d_ff = 4 d, at equal weights",
-            "同样的权重数下，4 层 d_ff = d 比 2 层 d_ff = 4d 多出的损失",
+        "with 4 blocks of d_ff = d against 2 of 4 d, at equal weights",
+        "同样的权重数下，4 层 d_ff = d 比 2 层 d_ff = 4d 多出的损失",
+        over(results, DEEP, WIDE),
+    )
+    return verdict(
+        core,
+        [depth],
+        holds=Words(
+            "The network is needed, its width pays, also against depth, and no position sees another in it",
+            "FFN 不可缺少，加宽有用，比加深更有用，而且位置之间互不相看",
         ),
-        DEEP,
-        WIDE,
+        up_to=Words(
+            "The network is needed, its width pays, and no position sees another in it; the same weights in more "
+            "blocks do better",
+            "FFN 不可缺少，加宽有用，位置之间互不相看；但同样多的权重用在更多层上更好",
+        ),
+        fails=Words("The network is not as claimed", "FFN 并不如论断所说"),
+        shown=3,
     )
-    without, narrow, _ = (finding.value.told() for finding in core)
-    says = Words(
-        "Without the network the loss is {without} nats per token higher than at d_ff = 4 d, at d_ff = d {narrow}; "
-        "replacing one position moves no other by more than {others:.1g}; the same weights in 4 blocks of d_ff = d "
-        "instead of 2 of 4 d change the loss by {depth}.",
-        "没有 FFN 时损失比 d_ff = 4d 每词元高 {without} 奈特，d_ff = d 时高 {narrow}；"
-        "替换一个位置，其他位置的变化不超过 {others:.1g}；把同样多的权重从 2 层 4d 改成 4 层 d，损失变化 {depth}。",
-    )
-    filled = says.filled(
-        without=without,
-        narrow=narrow,
-        others=max(others, default=float("nan")),
-        depth=depth.value.told(),
-    )
-    return Verdict(kind_of(core, (depth,)), filled, (*core, depth))
+
+
+def over(results: Results, one: Case, other: Case) -> Estimate:
+    """How much more loss one case has than another."""
+    return results.difference("loss", one, other)
 
 
 def panels(results: Results) -> list[Panel]:
@@ -165,56 +162,36 @@ def panels(results: Results) -> list[Panel]:
     widths = [case for case in known if case["layers"] == 2 and case["activation"] == "gelu"]
     kinds = [case for case in known if case["activation"] != "gelu"]
     trades = [case for case in map(dict, TRADES) if case in known]
-    loss = Words("loss, nats per token", "损失，奈特每词元")
-    of_widths = [
-        _line(Words("2 blocks, GELU", "2 层，GELU"), results, widths, "parameters"),
-        *(
-            _line(
-                Words(str(kind["activation"]), str(kind["activation"])),
-                results,
-                [kind],
-                "parameters",
-            )
-            for kind in kinds
-        ),
-    ]
+    of_widths = [_line(Words("2 blocks, GELU", "2 层，GELU"), results, widths, "parameters")]
+    for kind in kinds:
+        name = str(kind["activation"])
+        of_widths.append(_line(Words(name, name), results, [kind], "parameters"))
     names = [f"{case['layers']} x {case['d_ff / d']:g} d" for case in trades]
+    ticks = [Words(name, name) for name in names]
+    equal = _line(Words("equal weights", "权重数相同"), results, trades)
     return [
-        Panel(of_widths, Words("parameters", "参数量"), loss),
-        Panel(
-            [_line(Words("equal weights", "权重数相同"), results, trades)],
-            Words("blocks x d_ff", "层数 x d_ff"),
-            loss,
-            ticks=[Words(name, name) for name in names],
-        ),
+        Panel(of_widths, Words("parameters", "参数量"), LOSS),
+        Panel([equal], Words("blocks x d_ff", "层数 x d_ff"), LOSS, ticks=ticks),
     ]
 
 
 def _line(name: Words, results: Results, shown: Sequence[Case], along: str = "") -> Line:
     """The loss of cases along a quantity, or one after the other."""
-    losses = [results.mean("loss", **case) for case in shown]
     x = [results.mean(along, **case).mean if along else i for i, case in enumerate(shown)]
-    low, high = ([getattr(one, end) for one in losses] for end in ("low", "high"))
-    return Line(
-        name, np.array(x, float), np.array([e.mean for e in losses]), np.array(low), np.array(high)
-    )
+    return Line.of(name, x, [results.mean("loss", **case) for case in shown])
 
 
 def facts(results: Results) -> dict[str, str]:
     """For the lesson."""
-
-    def over(one: Case, other: Case) -> Estimate:
-        return results.difference("loss", one, other)
-
     return {
-        "without": over(NONE, WIDE).told(),
-        "narrow": over(NARROW, WIDE).told(),
-        "wider": over(WIDER, WIDE).told(),
-        "gated": over(GATED, WIDE).told(),
-        "relu": over(of(4, activation="relu"), WIDE).told(),
-        "deep": over(DEEP, WIDE).told(),
-        "middle": over(of(2, layers=3), WIDE).told(),
-        "shallow": over(of(10, layers=1), WIDE).told(),
+        "without": over(results, NONE, WIDE).told(),
+        "narrow": over(results, NARROW, WIDE).told(),
+        "wider": over(results, WIDER, WIDE).told(),
+        "gated": over(results, GATED, WIDE).told(),
+        "relu": over(results, of(4, activation="relu"), WIDE).told(),
+        "deep": over(results, DEEP, WIDE).told(),
+        "middle": over(results, of(2, layers=3), WIDE).told(),
+        "shallow": over(results, of(10, layers=1), WIDE).told(),
         **{f"shazeer_{kind}": f"{told:.3f}" for kind, told in SHAZEER.items()},
         "shazeer": f"{SHAZEER['swiglu'] - SHAZEER['relu']:.3f}",
         "seeds": str(len(results.values("loss"))),
@@ -244,7 +221,7 @@ CLAIM = Claim(
     measure=measure,
     quantities=(
         Quantity("parameters", Words("parameters", "参数量"), 0),
-        Quantity("loss", Words("loss, held-out, nats per token", "损失（未训练文本），奈特每词元")),
+        Quantity("loss", LOSS),
         Quantity("own", Words("its own output moves by", "自己的输出变化"), 3),
         Quantity("others", Words("any other by at most", "其他位置最多变化"), 3),
     ),
