@@ -112,6 +112,16 @@ def test_pieces_are_told_and_decide_nothing() -> None:
     assert verdict.findings[-1].holds is None
 
 
+def test_what_is_told_beside_says_which_way_it_goes() -> None:
+    results = made(BENT, 0.005)
+    cases = [(letters(h, "sinusoidal"), 3.0 + 0.1 * (h != 8)) for h in (1, 8, 64)]
+    cases += [(pieces(1), 3.4), (pieces(8), 3.0)]
+    rows = [Row(c, s, {"loss": x + 0.001 * s * (x > 3)}) for c, x in cases for s in range(5)]
+    beside = CLAIM.judge(Results([*results.rows, *rows])).findings[2:]
+    assert [one.name for one in beside] == ["too few, alike", "too many, alike", "too few, pieces"]
+    assert [one.holds for one in beside] == [True, True, True]
+
+
 def test_bytes_and_pieces_are_read_by_their_own_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = small_bench(monkeypatch)
     assert bench.letters.tokenizer.get_vocab_size() == 257

@@ -45,6 +45,12 @@ def test_verdicts(made, kind):
     assert "nan" not in verdict.says.en + verdict.says.zh
 
 
+def test_each_rise_is_held_against_a_little():
+    held = {one.name: one.holds for one in pruning.CLAIM.judge(rows(wide=0.001)).findings}
+    assert [held[f"rise_trained_{left}"] for left in (12, 8, 4)] == [True, True, False]
+    assert [held[f"rise_mini_{left}"] for left in (12, 8, 4)] == [True, False, False]
+
+
 def test_the_verdict_names_how_many_heads_can_go():
     assert "Up to 50%" in pruning.CLAIM.judge(rows()).says.en
     assert "(25% of mini's)" in pruning.CLAIM.judge(rows()).says.en

@@ -55,12 +55,12 @@ def test_weights_of_grouped_heads_are_those_of_attend():
     torch.testing.assert_close(mix(softmax.weights(scores, "before"), v), z)
 
 
-def rows(noise=0.0, loss=0.2, after=0.3, leak=0.01):
+def rows(noise=0.0, loss=0.2, after=0.3, leak=0.01, before=1.0):
     made = []
     for seed in range(4):
         wide = noise * (-1) ** seed * (seed + 1)
         for way in softmax.WAYS:
-            one = {f"sum{at}": after + wide if way == "after" else 1.0 for at in softmax.AT}
+            one = {f"sum{at}": after + wide if way == "after" else before for at in softmax.AT}
             one |= {"loss": 3.0 + (loss + wide if way == "after" else 0.0), "moved": 0.0}
             one |= {"leak": leak + wide if way == "after" else 0.0, "blind": 0.0}
             made.append(Row({"model": "mini", "mask": way}, seed, one))
@@ -70,6 +70,8 @@ def rows(noise=0.0, loss=0.2, after=0.3, leak=0.01):
 def test_the_verdict_can_be_each():
     assert softmax.judge(rows(1e-4)).kind == "holds"
     assert softmax.judge(rows(1e-4, after=1.0)).kind == "fails here"
+    assert softmax.judge(rows(1e-4, before=0.9)).kind == "fails here"
+    assert softmax.judge(rows(1e-4, leak=-0.1)).kind == "fails here"
     assert softmax.judge(rows(1e-4, loss=-0.2)).kind == "fails here"
     assert softmax.judge(rows(0.4)).kind == "not settled"
 

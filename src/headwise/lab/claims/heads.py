@@ -133,8 +133,8 @@ def judge(results: Results) -> Verdict:
 
 def told(results: Results) -> list[Finding]:
     """Differences that the verdict does not rest on, of the cases that there are."""
-    by_sine = "by sinusoids, loss of h = {} over h = 8", "用正弦位置时，h = {} 比 h = 8 多出的损失"
-    few, many = ([words.format(h) for words in by_sine] for h in (min(ALIKE), max(ALIKE)))
+    en, zh = "by sinusoids, loss of h = {} over h = 8", "用正弦位置时，h = {} 比 h = 8 多出的损失"
+    few, many = ((en.format(h), zh.format(h)) for h in (min(ALIKE), max(ALIKE)))
     found = [
         above("too few, alike", *few, alike(results, min(ALIKE))),
         above("too many, alike", *many, alike(results, max(ALIKE))),

@@ -107,10 +107,14 @@ def _poked(layer: MultiHeadAttention, head: int, seed: int) -> MultiHeadAttentio
     poked = copy.deepcopy(layer)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for part in poked.w_qkv.weight.chunk(3):
-            rows = part[head * layer.head_dim : (head + 1) * layer.head_dim]
-            rows += 0.1 * torch.randn(rows.shape, generator=generator).to(rows.device)
+        rows = _by_head(poked.w_qkv.weight, layer)[:, head]
+        rows += 0.1 * torch.randn(rows.shape, generator=generator).to(rows.device)
     return poked
+
+
+def _by_head(parameter: Tensor, layer: MultiHeadAttention) -> Tensor:
+    """[3, head, head_dim, ...]: of W_Q, W_K and W_V the rows of each head."""
+    return parameter.unflatten(0, (3, layer.num_heads, layer.head_dim))
 
 
 @torch.no_grad()
@@ -127,15 +131,12 @@ def _heads(layer: MultiHeadAttention, x: Tensor, how: str) -> Tensor:
 @torch.no_grad()
 def _loop(layer: MultiHeadAttention, x: Tensor) -> Tensor:
     """Head by head, each with its own W_Q, W_K and W_V, as the formula has it."""
-    size, bias = layer.head_dim, layer.w_qkv.bias
+    w, b = (_by_head(part, layer) for part in (layer.w_qkv.weight, layer.w_qkv.bias))
+    hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
     found = []
     for head in range(layer.num_heads):
-        q, k, v = (
-            x @ w[head * size : (head + 1) * size].T + b[head * size : (head + 1) * size]
-            for w, b in zip(layer.w_qkv.weight.chunk(3), bias.chunk(3), strict=True)
-        )
-        scores = q @ k.transpose(-1, -2) / size**0.5
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        q, k, v = (x @ w[part, head].T + b[part, head] for part in range(3))
+        scores = q @ k.transpose(-1, -2) / layer.head_dim**0.5
         found.append(scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v)
     return torch.cat(found, -1)
 
@@ -243,18 +244,13 @@ def panels(results: Results) -> list[Panel]:
 def facts(results: Results) -> dict[str, str]:
     """The figures that the lesson speaks of."""
     names = {"left out": "left", "half": "half", "at once": "once", "right": "right"}
-    found = {
-        f"{quantity}_{short}": results.mean(quantity, split=way).told(digits)
-        for way, short in names.items()
-        for quantity, digits in (("others", 2), ("future", 3), ("loss", 2), ("loop", 3))
-    }
-    costs = {
-        f"cost_{short}": results.difference("loss", {"split": way}, {"split": "right"}).told(2)
-        for way, short in names.items()
-    }
-    return (
-        found | costs | {"mixed": results.mean("mixed", split="right").told(2), "steps": str(STEPS)}
-    )
+    said = {"mixed": results.mean("mixed", split="right").told(2), "steps": str(STEPS)}
+    for way, short in names.items():
+        for quantity, digits in (("others", 2), ("future", 3), ("loss", 2), ("loop", 3)):
+            said[f"{quantity}_{short}"] = results.mean(quantity, split=way).told(digits)
+        lost = results.difference("loss", {"split": way}, {"split": "right"})
+        said[f"cost_{short}"] = lost.told(2)
+    return said
 
 
 LABELS = {

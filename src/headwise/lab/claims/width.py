@@ -217,7 +217,7 @@ CLAIM = Claim(
         "最后替换一个训练好的 FFN 的某个位置的输入，看其他位置是否变化。",
     ),
     cases=cases,
-    seeds=(2, 4),
+    seeds=(2, 3),
     measure=measure,
     quantities=(
         Quantity("parameters", Words("parameters", "参数量"), 0),
