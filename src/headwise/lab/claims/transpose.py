@@ -114,7 +114,7 @@ def _poked(layer: MultiHeadAttention, head: int, seed: int) -> MultiHeadAttentio
 
 def _by_head(parameter: Tensor, layer: MultiHeadAttention) -> Tensor:
     """[3, head, head_dim, ...]: of W_Q, W_K and W_V the rows of each head."""
-    return parameter.unflatten(0, (3, layer.num_heads, layer.head_dim))
+    return parameter.reshape(3, layer.num_heads, layer.head_dim, *parameter.shape[1:])
 
 
 @torch.no_grad()
