@@ -13,7 +13,8 @@ there is something to look at for more than one head, and no second block to mak
 same is measured with word pieces, of which one tells most of what so short a training learns.
 
 Positions are RoPE, which a short training learns soonest. It turns pairs of channels within a head, so h also
-changes how position is told. The control, sinusoids added to the stream, treats all h alike and works at d_k = 1.
+changes how position is told. The control, sinusoids added to the stream, treats all h alike and works at d_k = 1;
+it learns in so short a training only from matrices that start larger, with larger steps.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from headwise.lab.bench import Bench
+from headwise.lab.bench import RATE, Bench
 from headwise.lab.claim import Claim, Finding, Line, Panel, Quantity, Verdict
 from headwise.lab.estimates import Estimate, estimate
 from headwise.lab.judging import above, verdict
@@ -37,7 +38,7 @@ HEADS = (1, 2, 4, 8, 16, 32)
 ALIKE = (1, 8, 64)
 """Numbers of heads with sinusoids."""
 PIECES = (1, 8)
-RATE = 0.02
+SINUSOIDAL_RATE = 0.02
 """Matrices that start larger need larger steps."""
 VASWANI = {1: 5.29, 4: 5.00, 8: 4.92, 16: 4.91, 32: 5.01}
 """Perplexity by the number of heads: Vaswani et al. 2017, table 3, rows base and A (d_model = 512)."""
@@ -66,7 +67,9 @@ def measure(bench: Bench, case: Case, seed: int) -> Mapping[str, float]:
     """The loss of a training with so many heads."""
     bench = bench.letters if case["tokens"] == "bytes" else bench
     module = built(bench, case, seed)
-    learnt = bench.learn(module, seed, rate=RATE)
+    learnt = bench.learn(
+        module, seed, rate=RATE if case["positions"] == "rope" else SINUSOIDAL_RATE
+    )
     return {
         "head_dim": module.config.head_dim,
         "parameters": sum(weight.numel() for weight in module.parameters()),
@@ -79,7 +82,7 @@ def built(bench: Bench, case: Case, seed: int) -> Decoder:
     """One block with so many heads; its fresh weights are the same for all."""
     heads, positions = int(case["heads"]), case["positions"]
     module = bench.decoder(seed, num_heads=heads, num_layers=1, positions=positions)
-    return widened(module, module.config.d_model)
+    return module if positions == "rope" else widened(module, module.config.d_model)
 
 
 def over_best(results: Results, heads: int) -> Estimate:
