@@ -166,8 +166,12 @@ class Watch(TorchDispatchMode):
         return out
 
     def _backward(self, node: Any, flops: int) -> None:
-        if flops:
-            self._nodes[node._sequence_nr()].backward += flops
+        if not flops:
+            return
+        done = self._nodes[node._sequence_nr()]
+        if not done.flops and not done.backward:  # its forward pass was a copy or a view
+            self.operations.append(done)
+        done.backward += flops
 
     def _forward(self, func: Any, args: Any, kwargs: Mapping[str, Any], out: Any) -> None:
         done = self._node()
