@@ -4,7 +4,7 @@
     make docs LINKS=1        # external links are fetched too
 
 The sources are the files of the repository as they lie, so a link works there and on the site alike. `site/` holds
-what Sphinx is taught beside: signatures as they are written, links into the other language, Chinese search.
+what Sphinx is taught beside: signatures as they are written, links into the other language, formulas, search.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ extensions = [
     "sphinx_copybutton",
     "crossing",
     "docstrings",
+    "formulas",
     "searching",
 ]
 start_toctrees = toctrees(ROOT, here)
@@ -47,7 +48,9 @@ nitpick_ignore_regex = [("py:class", ".*")]  # a type in a signature need not be
 default_role = "code"
 highlight_language = "text"
 myst_heading_anchors = 4
-myst_enable_extensions = ["html_image"]
+myst_enable_extensions = ["dollarmath", "html_image"]
+myst_dmath_allow_space = False  # as GitHub and the lab's reports read it
+html_math_renderer = "mathml"
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

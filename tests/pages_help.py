@@ -69,6 +69,10 @@ def run(statement: str, capsys: pytest.CaptureFixture[str]) -> bool:
 def prepare(folder: Path, page: str) -> None:
     """The files a page takes as given, in the folder its commands run in."""
     (folder / "docs/en/pictures").mkdir(parents=True)
+    (folder / "docs/zh-CN").mkdir(parents=True)
+    if (ROOT / "evidence/lab").exists():
+        (folder / "evidence").mkdir()
+        (folder / "evidence/lab").symlink_to(ROOT / "evidence/lab")
     (folder / "story.txt").write_text("Once upon a time there was a head.", encoding="utf-8")
     book = "\n".join(text_of(guide) for guide in guides())
     (folder / "book.txt").write_text(book, encoding="utf-8")

@@ -11,6 +11,7 @@ SHARED = (
     "benchmarks/results/*.md",
     "evidence/*.md",
     "evidence/mini/README.md",
+    "release/README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 )
@@ -42,8 +43,8 @@ GUIDES = {
     ("Models", "模型"): ("models", "families"),
 }
 
-REFERENCE = ("look", "profile", "masks", "probes", "check", "cut", "nn", "train")
-HOUSE = ("benchmarks/README", "evidence/README", "CONTRIBUTING", "CHANGELOG")
+REFERENCE = ("look", "profile", "masks", "probes", "check", "cut", "nn", "train", "lab")
+HOUSE = ("benchmarks/README", "evidence/README", "CONTRIBUTING", "release/README", "CHANGELOG")
 
 
 def toctrees(root: Path, here: Language) -> str:

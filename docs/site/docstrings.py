@@ -11,7 +11,14 @@ from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.pycode import ModuleAnalyzer
 
-HOMES = ("headwise", "headwise.names", "headwise.masks", "headwise.nn", "headwise.probes")
+HOMES = (
+    "headwise",
+    "headwise.names",
+    "headwise.masks",
+    "headwise.nn",
+    "headwise.probes",
+    "headwise.lab.bench",
+)
 CODE = re.compile(r"(`+[^`]+`+)")
 
 

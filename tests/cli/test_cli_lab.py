@@ -116,7 +116,9 @@ def test_the_course_has_every_lesson(cli, lessons, text, tmp_path):
     answer = cli("lab", "--course", "0", "--second", "1", "-o", "claims.md")
     assert answer.code == 0, answer.err
     course = (tmp_path / "claims.md").read_text(encoding="utf-8")
-    assert "| C99 | tiny | Doubling | holds | agrees |" in course
+    assert "| C99 | [tiny](#c99--doubling) | Doubling | holds | agrees |" in course
+    assert "\n## C99 · Doubling\n" in course
+    assert "\n```python shown\n" in course
     assert "\n### Code\n" in course
     assert "(pictures/tiny.svg)" in course
     assert "seed 1) agrees" in course

@@ -1,12 +1,17 @@
-"""What the site is checked by, and what Sphinx is taught: broken links are found, Chinese can be searched."""
+"""What the site is checked by, and what Sphinx is taught: broken links, Chinese search, formulas."""
 
 from __future__ import annotations
 
+import re
+import runpy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from latex2mathml.converter import convert
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from pages_help import ROOT
 
@@ -79,3 +84,44 @@ def test_docstrings_are_told_as_they_are_written():
     assert lines[0] == r"The bias \|a - b\| of \*.md."
     assert [line for line in lines if line.strip()][1:3] == [".. code-block:: python", "    f(**x)"]
     assert ":param a: of `|b|`." in lines
+
+
+@pytest.fixture
+def settings():
+    """What docs/conf.py sets."""
+    pytest.importorskip("sphinx")
+    return runpy.run_path(str(ROOT / "docs/conf.py"))
+
+
+def test_formulas_are_drawn_by_the_browser_alone(settings, tmp_path):
+    from sphinx.application import Sphinx
+
+    page = "# A\n\nA row of $d_k$, `$x$`, for $ 5 or 6 $.\n\n$$\n\\frac{d}{h}\n$$\n"
+    (tmp_path / "index.md").write_text(page, encoding="utf-8")
+    math = {name: value for name, value in settings.items() if "math" in name or "myst_" in name}
+    asked = math | {"extensions": ["myst_parser", "formulas"]}
+    out = tmp_path / "out"
+    Sphinx(str(tmp_path), None, str(out), str(out), "html", asked, status=None).build()
+    made = (out / "index.html").read_text(encoding="utf-8")
+    assert made.count("<math ") == 2
+    assert re.search(r'display="inline">.*<msub>', made)
+    assert re.search(r'display="block">.*<mfrac>', made)
+    assert "for $ 5 or 6 $." in made
+    assert not re.search(r"src=\"https?:", made)
+
+
+def site_pages() -> list[Path]:
+    from contents import LANGUAGES, SHARED
+
+    starts = [f"{each.start}.md" for each in LANGUAGES.values()]
+    patterns = [*starts, *(f"{each.folder}/*.md" for each in LANGUAGES.values()), *SHARED]
+    return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+
+
+@pytest.mark.parametrize("page", site_pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_formulas_only_where_they_are_meant(page):
+    reader = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, allow_space=False)
+    read = reader.parse(page.read_text(encoding="utf-8"))
+    found = [part for one in read for part in (one, *(one.children or ())) if "math" in part.type]
+    assert bool(found) == (page.name == "claims.md")
+    assert all("merror" not in convert(one.content) for one in found)

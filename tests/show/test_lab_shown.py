@@ -20,7 +20,7 @@ from headwise.show.lab.lesson import PARTS, code_of, lesson, markdown_table
 from headwise.show.lab.picture import draw_panels, draw_run
 from headwise.show.lab.report import demoted, report_text
 from headwise.show.lab.tables import Table, results_table
-from headwise.show.lab.terminal import run_shown
+from headwise.show.lab.terminal import claim_shown, run_shown
 
 HERE = [
     name
@@ -126,6 +126,16 @@ def test_a_terminal_of_any_width(lessons, width):
     assert max(map(len, told.splitlines())) <= width
     assert "Verdict: holds" in told
     assert "2.00" in told
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_terminal_is_spared_tex_that_the_report_has(lessons, language):
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(claim_shown(lab_help.CLAIM, language))
+    told = console.export_text()
+    assert lab_help.CLAIM.says.of(language) in told
+    assert "\\" not in told
+    assert lab_help.CLAIM.formula in report_text(run(), language, "x")
 
 
 def test_small_numbers_are_no_zeros():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mdit_py_plugins.anchors.index import slugify
+
 from headwise.lab.agreeing import agreement
 from headwise.lab.running import Run
 from headwise.lab.words import Language
@@ -35,8 +37,13 @@ def course_text(
         for name, run in runs.items()
         if second is not None and name in second
     }
+    claims = claims_of(runs)
     table = verdicts_table(
-        claims_of(runs), runs, language, second=None if second is None else found
+        claims,
+        runs,
+        language,
+        second=None if second is None else found,
+        links={claim.name: f"#{slugify(heading(claim, language))}" for claim in claims},
     )
     where, text = lesson_text("index", language)
     first = next(iter(runs.values()))

@@ -47,7 +47,7 @@ def lesson(run: Run, language: Language, picture: str) -> str:
     verdict = run.verdict()
     findings = "\n".join(f"- {finding_told(one, language)}" for one in verdict.findings)
     parts = {
-        "code": f"```python\n{code_of(claim.measure)}\n```",
+        "code": f"```python shown\n{code_of(claim.measure)}\n```",
         "table": markdown_table(results_table(run, language)) + _note(language),
         "picture": f"![{claim.title.of(language)}]({picture})",
         "verdict": f"**{kind_told(verdict.kind, language).capitalize()}.** {verdict.says.of(language)}",

@@ -65,7 +65,7 @@ def again(run: Run, language: Language) -> str:
     asked = run.asked
     options = [" --quick"] if asked.get("quick") else []
     options += [f" --seed {asked['seed']}"] if asked.get("seed") else []
-    command = f"```sh\nheadwise lab {run.claim.name}{''.join(options)}\n```"
+    command = f"```bash shown\nheadwise lab {run.claim.name}{''.join(options)}\n```"
     stop = "." if language == "en" else "。"
     seconds = sum(row.seconds for row in run.results.rows)
     took = f"{seconds / 60:.1f}"
@@ -86,7 +86,8 @@ def index_text(runs: Mapping[str, Run], language: Language, link: str) -> str:
         language: of the index.
         link: the ending of the reports.
     """
-    table = markdown_table(verdicts_table(claims_of(runs), runs, language, link=link))
+    links = {name: f"{name}{link}" for name, run in runs.items() if run.whole}
+    table = markdown_table(verdicts_table(claims_of(runs), runs, language, links=links))
     return f"# {SAYS['index'].of(language)}\n\n{table}\n"
 
 

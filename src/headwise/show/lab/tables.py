@@ -54,7 +54,7 @@ def verdicts_table(
     language: Language,
     *,
     second: Mapping[str, Agreement] | None = None,
-    link: str = "",
+    links: Mapping[str, str] | None = None,
 ) -> Table:
     """A row for each claim: its row, its name, what it says, and its verdict where it was run.
 
@@ -63,13 +63,13 @@ def verdicts_table(
         runs: by the name of the claim; where there are none, there is no column of verdicts.
         language: of the cells.
         second: whether a second run agrees, by the name of the claim.
-        link: what a link from the name to the claim's report ends in, for instance ".md"; "" = no link.
+        links: where the name of a claim leads, for the claims that have a report.
     """
     rows = []
     for claim in claims:
         run = runs.get(claim.name)
-        linked = link and run is not None and run.whole
-        name = f"[{claim.name}]({claim.name}{link})" if linked else claim.name
+        link = (links or {}).get(claim.name)
+        name = f"[{claim.name}]({link})" if link else claim.name
         cells = [claim.row, name, claim.title.of(language)]
         if runs:
             cells.append(verdict_cell(run, language))

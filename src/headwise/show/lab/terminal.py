@@ -19,16 +19,15 @@ __all__ = ["agreement_shown", "claim_shown", "run_shown", "table_shown"]
 
 
 def claim_shown(claim: Claim, language: Language) -> RenderableType:
-    """What it says, its formula, and what is measured."""
-    lines = [
+    """What it says, and what is measured; its formula is TeX, which reports draw and a terminal can not."""
+    asks = SAYS["asks"].of(language)
+    return Group(
         Text(f"{claim.row}  {claim.title.of(language)}", "bold"),
         Text(claim.says.of(language)),
-    ]
-    if claim.formula:
-        lines.append(Text(f"    {claim.formula}"))
-    asks = SAYS["asks"].of(language)
-    lines += [Text(), Text(f"{asks}: {claim.asks.of(language)}"), Text()]
-    return Group(*lines)
+        Text(),
+        Text(f"{asks}: {claim.asks.of(language)}"),
+        Text(),
+    )
 
 
 def run_shown(run: Run, language: Language, width: int) -> RenderableType:

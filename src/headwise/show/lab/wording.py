@@ -61,7 +61,7 @@ def finding_told(finding: Finding, language: Language) -> str:
 
 def asked_told(asked: Mapping[str, Any], language: Language) -> str:
     """What a run was made with."""
-    size = Words("quick", "快速") if asked.get("quick") else Words("full", "完整")
+    size = Words("Quick", "快速") if asked.get("quick") else Words("Full", "完整")
     threads = asked.get("threads")
     parts = {
         "size": size.of(language),
