@@ -27,7 +27,7 @@ class Words:
         return Words(self.en.format(**parts), self.zh.format(**parts))
 
 
-LOSS = Words("held-out loss, nats per token", "留出文本的损失,奈特/词元")
+LOSS = Words("held-out loss, nats per token", "留出文本的损失,nats/token")
 """What most claims measure, as tables and pictures call it."""
 NONE = Words("", "")
 """Of an axis whose ticks say it."""

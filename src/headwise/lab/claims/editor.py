@@ -98,7 +98,7 @@ def judge(results: Results) -> Verdict:
         above(
             "none",
             "nats per token lost without W_O",
-            "没有 W_O 多损失的奈特/词元",
+            "没有 W_O 多损失的nats/token",
             none,
             digits=4,
         ),
@@ -109,7 +109,7 @@ def judge(results: Results) -> Verdict:
         above(
             "fixed",
             "nats per token lost with a W_O of chance",
-            "W_O 固定为随机正交矩阵时多损失的奈特/词元",
+            "W_O 固定为随机正交矩阵时多损失的nats/token",
             fixed,
             digits=4,
         ),

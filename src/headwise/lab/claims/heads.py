@@ -114,7 +114,7 @@ def judge(results: Results) -> Verdict:
         above(
             name,
             f"loss of h = {heads} over the best other h, nats per token",
-            f"h = {heads} 比其余最佳 h 多出的损失，奈特/词元",
+            f"h = {heads} 比其余最佳 h 多出的损失,nats/token",
             over_best(results, heads),
         )
         for name, heads in (("too few", min(tried(results))), ("too many", max(tried(results))))
@@ -124,11 +124,11 @@ def judge(results: Results) -> Verdict:
         core,
         holds=Words(
             f"Both ends lose against the best other number of heads, which lies at h = {best}",
-            f"两端都不如其余最佳的头数，最佳在 h = {best}",
+            f"两端都不如其余最佳的头数,最佳在 h = {best}",
         ),
         fails=Words(
             f"Not both ends lose against the best other number of heads; the best lies at h = {best}",
-            f"并非两端都不如其余最佳的头数；最佳在 h = {best}",
+            f"并非两端都不如其余最佳的头数;最佳在 h = {best}",
         ),
     )
     return replace(found, findings=(*core, *told(results)))
@@ -136,7 +136,7 @@ def judge(results: Results) -> Verdict:
 
 def told(results: Results) -> list[Finding]:
     """Differences that the verdict does not rest on, of the cases that there are."""
-    en, zh = "by sinusoids, loss of h = {} over h = 8", "用正弦位置时，h = {} 比 h = 8 多出的损失"
+    en, zh = "by sinusoids, loss of h = {} over h = 8", "用正弦位置时,h = {} 比 h = 8 多出的损失"
     few, many = ((en.format(h), zh.format(h)) for h in (min(ALIKE), max(ALIKE)))
     found = [
         above("too few, alike", *few, alike(results, min(ALIKE))),
@@ -144,7 +144,7 @@ def told(results: Results) -> list[Finding]:
         above(
             "too few, pieces",
             "reading word pieces, loss of h = 1 over h = 8",
-            "读词片时，h = 1 比 h = 8 多出的损失",
+            "读词片时,h = 1 比 h = 8 多出的损失",
             in_pieces(results),
         ),
     ]
@@ -177,13 +177,13 @@ def panels(results: Results) -> list[Panel]:
     means = [results.mean("loss", **letters(h)) for h in x]
     over = [over_best(results, h) for h in x]
     paper = np.log(np.array(list(VASWANI.values())) / min(VASWANI.values()))
-    row = Words("Vaswani et al. 2017, table 3 row A", "Vaswani 等 2017，表 3 A 行")
+    row = Words("Vaswani et al. 2017, table 3 row A", "Vaswani 等 2017,表 3 A 行")
     here = [
         Line.of(Words("here", "本实验"), x, over),
         Line(row, np.array(list(VASWANI), float), paper),
     ]
     label = Words("heads h", "头数 h")
-    lost = Words("loss over the best other h, nats", "比其余最佳 h 多出的损失，奈特")
+    lost = Words("loss over the best other h, nats", "比其余最佳 h 多出的损失,nats")
     level = (Words("the best other", "其余最佳"), 0.0)
     return [
         Panel([Line.of(LOSS, x, means)], label, LOSS, log_x=True),
@@ -224,7 +224,7 @@ CLAIM = Claim(
     says=Words(
         "More heads are not always better: at a fixed d each gets d_k = d/h channels, and too many heads leave "
         "each too few to tell what is relevant; too few heads have too few points of view.",
-        "头不是越多越好：总维度 d 固定时，每个头只分到 d_k = d/h 维，头太多则维度太低，放不下有意义的相关性度量；"
+        "头不是越多越好:总维度 d 固定时,每个头只分到 d_k = d/h 维,头太多则维度太低,放不下有意义的相关性度量;"
         "头太少又回到视角单一的老问题。",
     ),
     formula=r"\mathrm{head}_i = \mathrm{softmax}\!\left(\frac{q_i k_i^{\top}}{\sqrt{d_k}}\right) v_i, "
@@ -232,7 +232,7 @@ CLAIM = Claim(
     asks=Words(
         "One block that reads bytes is trained with h = 1 to 32 heads at the same d, so with the same parameters, "
         "fresh weights, text, order and steps; the loss on held-out text is compared seed by seed.",
-        "同一个读字节的单层解码器在同样的 d 下以 h = 1 到 32 个头训练，参数量、初始权重、文本、次序和步数都相同；"
+        "同一个读字节的单层解码器在同样的 d 下以 h = 1 到 32 个头训练,参数量、初始权重、文本、次序和步数都相同;"
         "逐个种子比较它们在未训练过的文本上的损失。",
     ),
     cases=cases,
@@ -242,7 +242,7 @@ CLAIM = Claim(
         Quantity("head_dim", Words("d_k", "d_k"), 0),
         Quantity("parameters", Words("parameters", "参数量"), 0),
         Quantity("loss", LOSS),
-        Quantity("training", Words("loss in training, last 50 steps", "训练损失，最后 50 步")),
+        Quantity("training", Words("loss in training, last 50 steps", "训练损失,最后 50 步")),
     ),
     judge=judge,
     panels=panels,

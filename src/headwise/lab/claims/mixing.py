@@ -117,26 +117,26 @@ def judge(results: Results) -> Verdict:
         above(
             "no_ffn",
             "nats per token lost without the FFN",
-            "去掉 FFN 多损失的奈特/词元",
+            "去掉 FFN 多损失的nats/token",
             more(results, _NO_FFN),
         ),
         above(
             "no_attention",
             "nats per token lost without attention",
-            "去掉注意力多损失的奈特/词元",
+            "去掉注意力多损失的nats/token",
             more(results, _NO_ATTENTION),
         ),
         above(
             "bare",
             "nats per token lost without FFN and residual",
-            "同时去掉 FFN 与残差多损失的奈特/词元",
+            "同时去掉 FFN 与残差多损失的nats/token",
             more(results, _ALONE),
         ),
     )
     deep = above(
         "deep",
         "nats per token lost without the FFN, in three times the layers: as many parameters as the whole model",
-        "去掉 FFN 而层数加到三倍、参数量与完整模型相同时,多损失的奈特/词元",
+        "去掉 FFN 而层数加到三倍、参数量与完整模型相同时,多损失的nats/token",
         more(results, _DEEP),
     )
     return verdict(

@@ -113,7 +113,7 @@ def judge(results: Results) -> Verdict:
         above(
             "warmup",
             "nats per token that Post-LN loses without a warm-up",
-            "没有预热时 Post-LN 多出的损失,奈特/词元",
+            "没有预热时 Post-LN 多出的损失,nats/token",
             estimate(list(need["post"].values())),
         ),
         above(
@@ -125,7 +125,7 @@ def judge(results: Results) -> Verdict:
         above(
             "lag",
             "nats per token that Post-LN is behind Pre-LN after the same training, with a warm-up",
-            "同样训练、有预热时 Post-LN 落后于 Pre-LN 的损失,奈特/词元",
+            "同样训练、有预热时 Post-LN 落后于 Pre-LN 的损失,nats/token",
             lag(results),
         ),
     )

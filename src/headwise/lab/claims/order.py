@@ -164,7 +164,7 @@ def judge(results: Results) -> Verdict:
         below(
             "encoder without",
             "shuffling moves the output of an encoder without positions by, as a share of its length",
-            "打乱词序使没有位置的编码器的输出变化，占其长度",
+            "打乱词序使没有位置的编码器的输出变化,占其长度",
             blind,
             ROUNDING,
             7,
@@ -186,12 +186,12 @@ def judge(results: Results) -> Verdict:
         further,
         holds=Words(
             "Attention is blind to order until positions tell it",
-            "没有位置编码，注意力就分不出次序",
+            "没有位置编码,注意力就分不出次序",
         ),
         up_to=Words(
             f"Attention without a mask is blind to order; a causal mask tells it, and moves a decoder without "
             f"positions by {decoder.told()}",
-            f"没有掩码的注意力分不出次序；因果掩码会透露次序，使没有位置的解码器变化 {decoder.told()}",
+            f"没有掩码的注意力分不出次序;因果掩码会透露次序,使没有位置的解码器变化 {decoder.told()}",
         ),
         fails=Words("Attention is not as blind as claimed", "注意力并不像论断所说的那样分不出次序"),
     )
@@ -202,7 +202,7 @@ def panels(results: Results) -> list[Panel]:
     kinds = [str(case["positions"]) for case in results.cases(model="decoder", blocks=2)]
     ticks = [Words(kind, ZH[kind]) for kind in kinds]
     within = bars(results, Words("trained length", "训练长度内"), "loss", list(map(trained, kinds)))
-    change = Words("change by the longer context, nats per token", "更长上文带来的变化，奈特/词元")
+    change = Words("change by the longer context, nats per token", "更长上文带来的变化,nats/token")
     longer = Line.of(
         Words("twice the length", "两倍长度"),
         range(len(kinds)),
@@ -243,14 +243,15 @@ CLAIM = Claim(
     says=Words(
         'Attention does not care about the order of words: to attention alone, "cat chases dog" and "dog chases '
         'cat" are the same. Positions put order back in.',
-        "注意力根本不在乎词的顺序！“猫追狗”和“狗追猫”，在纯注意力眼里几乎一样；位置编码把“语序”重新塞回去。",
+        "注意力根本不在乎词的顺序！“猫追狗”和“狗追猫”,在纯注意力眼里几乎一样;位置编码把“语序”重新塞回去。",
     ),
     formula=r"z_{\pi(i)}(x_\pi) = z_i(x) \quad \text{for every order } \pi",
     asks=Words(
         "The tokens before the last one are shuffled, and how far the last one's output moves is measured: in a "
         "real encoder with its positions and with none, and in decoders trained with five kinds of positions, "
         "whose loss is also measured on texts of twice the trained length.",
-        "打乱最后一个词元之前的词元，看它的输出移动多少：在真实的编码器里，有位置与没有位置；在用五种位置训练的解码器里。"
+        "打乱最后一个 token 之前的 token,看它的输出移动多少:在真实的编码器里,"
+        "有位置与没有位置;在用五种位置训练的解码器里。"
         "后者还在两倍于训练长度的文本上测量损失。",
     ),
     cases=cases,
@@ -262,8 +263,8 @@ CLAIM = Claim(
         Quantity("chinese", Words("猫 and 狗 swapped", "猫、狗对调"), 6),
         Quantity("loss", LOSS),
         Quantity("within", Words("of long paragraphs, first half", "长段落的前一半")),
-        Quantity("beyond", Words("second half, behind the first", "后一半，接在前一半之后")),
-        Quantity("alone", Words("second half, by itself", "后一半，单独读")),
+        Quantity("beyond", Words("second half, behind the first", "后一半,接在前一半之后")),
+        Quantity("alone", Words("second half, by itself", "后一半,单独读")),
     ),
     judge=judge,
     panels=panels,

@@ -128,7 +128,7 @@ def judge(results: Results) -> Verdict:
         above(
             f"small_{left}",
             f"nats per token that a model of {left} heads from the start loses against one cut to {left} and tuned",
-            f"一开始就只有 {left} 个头的模型,比剪到 {left} 个头再微调的模型多损失的奈特/词元",
+            f"一开始就只有 {left} 个头的模型,比剪到 {left} 个头再微调的模型多损失的nats/token",
             _gained(results, left),
             digits=4,
         )
@@ -148,7 +148,7 @@ def judge(results: Results) -> Verdict:
         "above one that had them all and was cut and tuned.",
         f"此处训练的模型最多可剪去 {most} 的头(mini 为 {mini}),"
         "代价不到全部头价值的十分之一;一开始就只有一半头的模型,"
-        f"比先有全部头、再剪枝微调的模型,每个词元高出 {gained} 奈特。",
+        f"比先有全部头、再剪枝微调的模型,每个 token 高出 {gained} nats。",
     )
     return Verdict(kind, says, tuple(findings))
 

@@ -32,11 +32,11 @@ TEXTS = 32
 BOUND = 0.1
 """Of the way from the baseline to 1."""
 ROLES = {
-    "previous": Words("previous token", "前一个词元"),
+    "previous": Words("previous token", "前一个 token"),
     "self": Words("itself", "自己"),
-    "first": Words("first token", "第一个词元"),
+    "first": Words("first token", "第一个 token"),
     "delimiter": Words("punctuation", "标点"),
-    "same_token_random": Words("same token", "相同的词元"),
+    "same_token_random": Words("same token", "相同的 token"),
     "induction_random": Words("induction", "归纳"),
 }
 
@@ -153,7 +153,7 @@ def judge(results: Results) -> Verdict:
         below(
             "same head",
             "share of other seeds with the same previous-token head",
-            "其他种子里由同一个头看前一个词元的比例",
+            "其他种子里由同一个头看前一个 token 的比例",
             estimate(same_head(results, "previous", end)),
             0.5,
             2,

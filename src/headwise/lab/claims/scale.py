@@ -175,7 +175,7 @@ def cost_of(results: Results, case: Case) -> Finding:
     more = results.difference("loss", {**case, "factor": "off"}, {**case, "factor": "on"})
     name = _name(case)
     says = Words(
-        f"nats per token lost without it, {name.en}", f"{name.zh}:没有缩放多出的损失,奈特/词元"
+        f"nats per token lost without it, {name.en}", f"{name.zh}:没有缩放多出的损失,nats/token"
     )
     return Finding(f"loss {name.en}", says, more, more.above(0.0))
 

@@ -117,8 +117,8 @@ def judge(results: Results) -> Verdict:
     says = Words(
         "With the mask after the softmax the weights of a row sum to less than 1, the loss rises by {costs} nats "
         "per token, and earlier tokens feel a later one through the divisor.",
-        "把掩码放在 softmax 之后,一行权重之和小于 1,每个词元的损失上升 {costs} 奈特,"
-        "而且前面的词元会通过分母感到后面的词元。",
+        "把掩码放在 softmax 之后,一行权重之和小于 1,每个 token 的损失上升 {costs} nats,"
+        "而且前面的 token 会通过分母感到后面的 token。",
     ).filled(costs=costs)
     return Verdict.of(findings, says)
 
@@ -144,13 +144,13 @@ def _of(results: Results, model: str) -> list[Finding]:
         above(
             f"{model} cost",
             f"{model}: rise of the loss, nats per token",
-            f"{model}:损失的上升,奈特/词元",
+            f"{model}:损失的上升,nats/token",
             _cost(results, model),
         ),
         above(
             f"{model} leak",
             f"{model}: how far another last token moves the logits before it, mask after",
-            f"{model}:掩码在之后时,改换最后一个词元使前面的 logits 移动的幅度",
+            f"{model}:掩码在之后时,改换最后一个 token 使前面的 logits 移动的幅度",
             mean("leak", "after"),
             mean("leak", "before").mean + 1e-4,
         ),
@@ -175,7 +175,7 @@ def panels(results: Results) -> list[Panel]:
     whole = (Words("mask before the softmax", "掩码在 softmax 之前"), 1.0)
     place = Words("position in the row", "行中的位置")
     of_sums = Words("sum of the weights, mask after", "掩码在之后时的权重之和")
-    rise = Words("rise of the loss, nats per token", "损失的上升,奈特/词元")
+    rise = Words("rise of the loss, nats per token", "损失的上升,nats/token")
     return [
         Panel(sums, place, of_sums, log_x=True, levels=[whole]),
         Panel(rises, NONE, rise, ticks=ticks),
@@ -224,7 +224,8 @@ CLAIM = Claim(
         "Trained models run on text with the mask put in four ways: what the rows of weights sum to, how far the "
         "head outputs move, what the loss becomes, whether a later token is felt by earlier ones, and what a row "
         "gives that may see nothing.",
-        "让训练好的模型在真实文本上运行,掩码以四种方式加入:每行权重之和、头输出移动多少、损失变成多少、后面的词元是否影响前面的词元,"
+        "让训练好的模型在真实文本上运行,掩码以四种方式加入:每行权重之和、头输出移动多少、"
+        "损失变成多少、后面的 token 是否影响前面的 token,"
         "以及什么都看不到的行会得到什么。",
     ),
     cases=cases,

@@ -211,12 +211,12 @@ def judge(results: Results) -> Verdict:
         below(
             "future",
             "how far a later token moves earlier ones",
-            "后面的词元使前面移动的幅度",
+            "后面的 token 使前面移动的幅度",
             future,
             1e-4,
         ),
         *caught,
-        above("cost", "nats per token lost, left out", "忘记转置时多出的损失,奈特/词元", cost),
+        above("cost", "nats per token lost, left out", "忘记转置时多出的损失,nats/token", cost),
     )
     says = Words(
         "Without a loop the heads come out as in one, to rounding. Each mistake lets one head into the others. "
@@ -234,7 +234,7 @@ def panels(results: Results) -> list[Panel]:
     ticks, ways = [LABELS[way] for way in WAYS], [{"split": way} for way in WAYS]
     moves = [
         bars(results, Words("other heads that move", "随之变化的其他头"), "others", ways),
-        bars(results, Words("pull of a later token", "后面词元的影响"), "future", ways),
+        bars(results, Words("pull of a later token", "后面 token 的影响"), "future", ways),
     ]
     share = Words("share, or relative change", "比例或相对变化")
     loss = bars(results, LOSS, "loss", ways)
@@ -266,7 +266,8 @@ CLAIM = Claim(
     row="C2",
     title=Words("Heads are one more axis", "头只是多出来的一个维度"),
     says=Words(
-        "There is no loop over heads: they are one more axis. The transpose that brings it before the positions is "
+        "There is no loop over heads: they are one more axis. The transpose "
+        "that brings it before the positions is "
         "not optional; without it heads that should each mind their own business are mixed. They are independent "
         "until W_O, which mixes them.",
         "在张量眼里,“头”不过是多出来的一个维度,整段代码没有一处显式的循环。split_heads 里那一步 transpose "
@@ -275,10 +276,12 @@ CLAIM = Claim(
     formula=r"\mathrm{head}_i = \mathrm{Attention}(x W_Q^i,\ x W_K^i,\ x W_V^i), \qquad "
     r"\mathrm{out} = \mathrm{Concat}(\mathrm{head}_1, \dots, \mathrm{head}_h)\, W_O",
     asks=Words(
-        "On a trained layer reading text: how far the result is from a loop over heads, which heads move when the "
+        "On a trained layer reading text: how far the result is from a "
+        "loop over heads, which heads move when the "
         "weights of one are changed, and whether a later token moves earlier ones; for the right split and three "
         "wrong ones. And what a small model learns with each.",
-        "在读取文本的训练好的一层上:结果与逐头循环相差多少;改动一个头的权重时哪些头会变化;后面的词元是否影响前面的词元。"
+        "在读取文本的训练好的一层上:结果与逐头循环相差多少;改动一个头的权重时哪些头会变化;"
+        "后面的 token 是否影响前面的 token。"
         "正确的拆分与三种错误的拆分都测,再看小模型用每一种能学到什么。",
     ),
     cases=cases,
@@ -288,7 +291,7 @@ CLAIM = Claim(
         Quantity("loop", Words("from the loop", "与循环之差")),
         Quantity("others", Words("other heads moved", "变化的其他头"), 2),
         Quantity("mixed", Words("moved after W_O", "W_O 后变化的"), 2),
-        Quantity("future", Words("pull of a later token", "后面词元的影响")),
+        Quantity("future", Words("pull of a later token", "后面 token 的影响")),
         Quantity("loss", LOSS),
     ),
     judge=judge,

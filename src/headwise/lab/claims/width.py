@@ -111,7 +111,7 @@ def judge(results: Results) -> Verdict:
         above(
             "without",
             "nats per token lost without the network, against d_ff = 4 d",
-            "没有 FFN 比 d_ff = 4d 多出的损失，奈特/词元",
+            "没有 FFN 比 d_ff = 4d 多出的损失,nats/token",
             over(results, NONE, WIDE),
         ),
         above(
@@ -131,7 +131,7 @@ def judge(results: Results) -> Verdict:
     depth = above(
         "depth instead",
         "with 4 blocks of d_ff = d against 2 of 4 d, at equal weights",
-        "同样的权重数下，4 层 d_ff = d 比 2 层 d_ff = 4d 多出的损失",
+        "同样的权重数下,4 层 d_ff = d 比 2 层 d_ff = 4d 多出的损失",
         over(results, DEEP, WIDE),
     )
     return verdict(
@@ -139,12 +139,12 @@ def judge(results: Results) -> Verdict:
         [depth],
         holds=Words(
             "The network is needed, its width pays, also against depth, and no position sees another in it",
-            "FFN 不可缺少，加宽有用，比加深更有用，而且位置之间互不相看",
+            "FFN 不可缺少,加宽有用,比加深更有用,而且位置之间互不相看",
         ),
         up_to=Words(
             "The network is needed, its width pays, and no position sees another in it; the same weights in more "
             "blocks do better",
-            "FFN 不可缺少，加宽有用，位置之间互不相看；但同样多的权重用在更多层上更好",
+            "FFN 不可缺少,加宽有用,位置之间互不相看;但同样多的权重用在更多层上更好",
         ),
         fails=Words("The network is not as claimed", "FFN 并不如论断所说"),
         shown=3,
@@ -162,7 +162,7 @@ def panels(results: Results) -> list[Panel]:
     widths = [case for case in known if case["layers"] == 2 and case["activation"] == "gelu"]
     kinds = [case for case in known if case["activation"] != "gelu"]
     trades = [case for case in map(dict, TRADES) if case in known]
-    of_widths = [_line(Words("2 blocks, GELU", "2 层，GELU"), results, widths, "parameters")]
+    of_widths = [_line(Words("2 blocks, GELU", "2 层,GELU"), results, widths, "parameters")]
     for kind in kinds:
         name = str(kind["activation"])
         of_widths.append(_line(Words(name, name), results, [kind], "parameters"))
@@ -205,16 +205,16 @@ CLAIM = Claim(
     says=Words(
         "The feed-forward network goes up to d_ff channels, often 4 d, and back down, to express more; it does the "
         "same to every position, and no position sees another in it.",
-        "FFN 先升维再降维（d_ff 往往是 d 的 4 倍），以提升表示能力；它对每个位置做同一套变换，位置之间互不相看。",
+        "FFN 先升维再降维(d_ff 往往是 d 的 4 倍),以提升表示能力;它对每个位置做同一套变换,位置之间互不相看。",
     ),
     formula=r"\mathrm{FFN}(x) = W_2\,\sigma(W_1 x + b_1) + b_2",
     asks=Words(
         "The lab's decoder is trained with networks of d_ff = 0 to 8 d, with ReLU and SwiGLU at the weights of "
         "4 d, and with the same weights spent on fewer or more blocks; then the input of one position is "
         "replaced.",
-        "实验室的解码器分别以 d_ff = 0 到 8d 训练，以 4d 的权重数换成 ReLU 和 SwiGLU，"
-        "再把同样多的权重用在更少或更多的层上；"
-        "最后替换一个训练好的 FFN 的某个位置的输入，看其他位置是否变化。",
+        "实验室的解码器分别以 d_ff = 0 到 8d 训练,以 4d 的权重数换成 ReLU 和 SwiGLU,"
+        "再把同样多的权重用在更少或更多的层上;"
+        "最后替换一个训练好的 FFN 的某个位置的输入,看其他位置是否变化。",
     ),
     cases=cases,
     seeds=(2, 3),
