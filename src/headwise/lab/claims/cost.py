@@ -204,7 +204,7 @@ def facts(results: Results) -> dict[str, str]:
 CLAIM = Claim(
     name="cost",
     row="C5",
-    title=Words("what heads and length cost", "头数与长度的代价"),
+    title=Words("What heads and length cost", "头数与长度的代价"),
     says=Words(
         "More heads are nearly free in time; the length of the sequence, n^2, is what costs.",
         "头数增加几乎不花时间;真正影响速度的是序列长度 n(注意力是 n^2 量级)。",

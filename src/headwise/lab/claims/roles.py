@@ -244,7 +244,7 @@ def facts(results: Results) -> dict[str, str]:
 CLAIM = Claim(
     name="roles",
     row="C7",
-    title=Words("roles along a training", "训练过程中的角色"),
+    title=Words("Roles along a training", "训练过程中的角色"),
     says=Words(
         "Heads come to look at different things by themselves: neighbours, syntax, coreference, everything; roles "
         "differ by model, layer and stage of training.",

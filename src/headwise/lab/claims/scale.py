@@ -247,7 +247,7 @@ def facts(results: Results) -> dict[str, str]:
 CLAIM = Claim(
     name="scale",
     row="C1",
-    title=Words("why the scores are divided by sqrt(d_k)", "为什么要除以 sqrt(d_k)"),
+    title=Words("Why the scores are divided by sqrt(d_k)", "为什么要除以 sqrt(d_k)"),
     says=Words(
         "Attention is softmax(QK^T / sqrt(d_k)) V; without 1 / sqrt(d_k) the softmax saturates.",
         "注意力是 softmax(QK^T / sqrt(d_k)) V;没有 1 / sqrt(d_k),softmax 就会饱和。",
