@@ -1,7 +1,7 @@
 # make demo: set up, fetch the default model, look at a sentence. make test: every test. make check: the rest.
 # make release: build a wheel and an sdist, and check whether they could be released.
 # make docs: the site, into build/site; make docs LINKS=1 fetches external links too.
-# make test WORKERS=4: in so many processes; 0 = in one, which pdb asks for.
+# make test WORKERS=4: in so many processes; 0 = in one, which pdb asks for. What fails beside others runs again alone.
 # make kernel: build the CPU kernel beside the Python sources, by hand (setting up does it too).
 PYTHON ?= python3
 VENV := .venv
@@ -21,7 +21,8 @@ demo: $(READY)
 	$(BIN)/headwise look "$(SENTENCE)"
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile || \
+		{ [ $$? -eq 1 ] && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 check: $(READY)
 	$(BIN)/ruff format --check $(CODE)
