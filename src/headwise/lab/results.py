@@ -8,11 +8,18 @@ from dataclasses import dataclass
 
 from headwise.lab.estimates import Estimate, estimate, ratio
 
-__all__ = ["Case", "Results", "Row", "Setting"]
+__all__ = ["Case", "Key", "Results", "Row", "Setting", "key_of"]
 
 Setting = str | int | float
 Case = Mapping[str, Setting]
 """What one measurement is of: names and plain values, for instance {"heads": 8}."""
+Key = tuple[tuple[tuple[str, Setting], ...], int]
+"""By which a measurement is told from the others of a run: its case and its seed."""
+
+
+def key_of(case: Case, seed: int) -> Key:
+    """The key of the measurement of a case with a seed."""
+    return tuple(case.items()), seed
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class Results:
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        kept = {(tuple(row.case.items()), row.seed): row for row in rows}
+        kept = {key_of(row.case, row.seed): row for row in rows}
         self.rows = tuple(kept.values())
 
     def cases(self, **fixed: Setting) -> list[Case]:

@@ -17,7 +17,7 @@ from headwise.lab.bench import Bench, Stopped
 from headwise.lab.claim import Claim, Verdict
 from headwise.lab.judging import of_quick
 from headwise.lab.keeping import Kept, read_rows
-from headwise.lab.results import Case, Results, Row
+from headwise.lab.results import Case, Results, Row, key_of
 from headwise.lab.text import LabText
 from headwise.names import ModelError
 
@@ -96,18 +96,15 @@ def run_claim(
     checked_device(device)
     asked = _asked(claim, text, quick, seed, device)
     kept = Kept(folder / f"{claim.name}.jsonl", asked)
-    todo = _todo(claim, quick, seed)
-    done = {(tuple(row.case.items()), row.seed) for row in kept.rows}
-    at, total = len(done & {(tuple(case.items()), s) for case, s in todo}), len(todo)
+    missing, total = _missing(claim, quick, seed, kept.rows), measurements(claim, quick)
+    at = total - len(missing)
     now = ""
 
     def under_way(what: str) -> None:
         tell(at, total, f"{now}: {what}")
 
     bench = Bench(text, quick=quick, device=device, tell=under_way, stop=stop)
-    for case, one in todo:
-        if (tuple(case.items()), one) in done:
-            continue
+    for case, one in missing:
         if stop():
             break
         now = _named(claim, case, one)
@@ -130,15 +127,16 @@ def read_run(claim: Claim, folder: Path) -> Run:
         OutputError: nothing, or something else.
     """
     asked, rows = read_rows(folder / f"{claim.name}.jsonl")
-    todo = _todo(claim, bool(asked.get("quick")), int(asked.get("seed", 0)))
-    done = {(tuple(row.case.items()), row.seed) for row in rows}
-    whole = all((tuple(case.items()), one) in done for case, one in todo)
-    return Run(claim, Results(rows), asked, whole)
+    missing = _missing(claim, bool(asked.get("quick")), int(asked.get("seed", 0)), rows)
+    return Run(claim, Results(rows), asked, not missing)
 
 
-def _todo(claim: Claim, quick: bool, seed: int) -> list[tuple[Case, int]]:
+def _missing(claim: Claim, quick: bool, seed: int, rows: Sequence[Row]) -> list[tuple[Case, int]]:
+    """What of a whole run is not measured yet, seed by seed."""
+    done = {key_of(row.case, row.seed) for row in rows}
     cases: Sequence[Case] = claim.cases(quick)
-    return [(case, one) for one in seeds_of(claim, quick, seed) for case in cases]
+    todo = [(case, one) for one in seeds_of(claim, quick, seed) for case in cases]
+    return [(case, one) for case, one in todo if key_of(case, one) not in done]
 
 
 def _named(claim: Claim, case: Case, seed: int) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from torch import nn
 
 from headwise.hub.catalogue import CATALOGUE
@@ -228,9 +229,8 @@ def _stored_dtype(folder: Path | None) -> str | None:
     files = [] if folder is None else sorted(folder.glob("*.safetensors"))
     if not files:
         return None
-    with files[0].open("rb") as file:
-        head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    kinds = [one["dtype"] for name, one in head.items() if name != "__metadata__"]
+    with safe_open(files[0], framework="pt") as held:
+        kinds = [held.get_slice(name).get_dtype() for name in held.keys()]  # noqa: SIM118
     names = {"F32": "float32", "BF16": "bfloat16", "F16": "float16", "F64": "float64"}
     found = [names[kind] for kind in kinds if kind in names]
     return max(set(found), key=found.count) if found else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -22,7 +21,7 @@ from headwise.cli.audit.factory import from_here, where_raised
 from headwise.cli.audit.target import Target, target_of
 from headwise.cli.audit.wording import as_options, in_options
 from headwise.cli.look.as_json import write_json
-from headwise.cli.printing import print_out, say
+from headwise.cli.printing import glyphs_told, print_out, say
 from headwise.cli.progress import StepProgress
 from headwise.names import HeadwiseError, ModelError, OutputError
 from headwise.show.terminal_audit import audit_report
@@ -168,7 +167,6 @@ def _print(one: Audit, labels: Sequence[str] | None) -> None:
 
 def _draw(path: Path, found: Sequence[Audit], labels: Sequence[str] | None) -> None:
     """The worst of what was found as a picture, where it holds a map."""
-    from headwise.show.fonts import MissingGlyphWarning
     from headwise.show.picture_audit import draw_audit, pictured
     from headwise.show.pictures import save
 
@@ -177,12 +175,8 @@ def _draw(path: Path, found: Sequence[Audit], labels: Sequence[str] | None) -> N
         say(f"headwise: {path} is not drawn: no outcome holds a map of positions")
         return
     worst = next((one for one in mapped if one.leaks), mapped[0])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", MissingGlyphWarning)
+    with glyphs_told():
         save(draw_audit(worst, labels=labels), path)
-    for warning in caught:
-        if issubclass(warning.category, MissingGlyphWarning):
-            say(f"headwise: {warning.message}")
     others = [f"weights {one.weights}" for one in mapped if one is not worst]
     left = f" (weights {worst.weights}; {', '.join(others)} not drawn)" if others else ""
     say(f"wrote {path}{left}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.console import Console
 
 from headwise.cli.look.as_json import as_json, with_preferences, write_json
 from headwise.cli.look.bar import long_progress
+from headwise.cli.printing import glyphs_told, say
 from headwise.hub.load import Model, load
 from headwise.names import HeadId, LayerId, ModelError
 from headwise.see.circuits.norms import NORMS_SAY
@@ -272,7 +272,6 @@ def _draw(
     view: View,
 ) -> None:
     """The maps as a picture (the grid, where there are none), with the facts in its caption."""
-    from headwise.show.fonts import MissingGlyphWarning
     from headwise.show.pictures import HeadPicture, draw_grid, draw_maps, save
 
     caption = f"{record.model}. Text: {record.text}"
@@ -281,16 +280,11 @@ def _draw(
     scale = "norm-based weight" if view.norms else "attention weight"
     if view.norms and maps:
         caption += f" ({NORMS_SAY})"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", MissingGlyphWarning)
+    with glyphs_told():
         if maps:
             pictures = [HeadPicture(m.title, m.pattern, m.query_labels, m.key_labels) for m in maps]
             figure = draw_maps(pictures, caption=caption, scale=scale)
         else:
             figure = draw_grid(grid_of_summaries(summaries), caption=caption)
         save(figure, path)
-    console = Console(stderr=True, highlight=False)
-    for warning in caught:
-        if issubclass(warning.category, MissingGlyphWarning):
-            console.print(f"headwise: {warning.message}", markup=False)
-    console.print(f"wrote {path}", markup=False)
+    say(f"wrote {path}")

@@ -12,6 +12,8 @@ there yet: when it generates. `audit` finds such a model without its training da
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -83,7 +85,7 @@ def known_words(bench: Bench, texts: list[str]) -> float:
 def bits_per_letter(bench: Bench, loss: float) -> float:
     """A held-out loss in nats per token as bits per letter."""
     letters = sum(map(len, bench.text.held_out))
-    return loss * bench.held_out.tokens / letters / 0.6931471805599453
+    return loss * bench.held_out.tokens / letters / math.log(2)
 
 
 _SAYS = {
