@@ -72,8 +72,9 @@ def test_each_file_and_all_of_them(cli: Cli, folder: Path, corpus: Path, tmp_pat
     assert lines["texts.txt"][1] == "4"
     assert lines["other.txt"][1] == "1"
     assert lines["all"][1] == "5"
-    assert "6 of 12 heads replaced by zero: 1.0-5" in answer.out
-    assert "one row has no standard error" in " ".join(answer.out.split())
+    said = " ".join(answer.out.split())  # a long path of the model breaks the line elsewhere
+    assert "6 of 12 heads replaced by zero: 1.0-5" in said
+    assert "one row has no standard error" in said
 
 
 def test_nothing_changes_with_all_of_each_head_left(cli: Cli, folder: Path, corpus: Path) -> None:

@@ -26,8 +26,9 @@ def test_packed_gives_the_same_logits(tiny, dtype, tied, rows):
     with torch.no_grad():
         plain = model(ids)
         with packing.packed(model, rows, 50):
-            assert any("forward" in part.__dict__ for part in model.modules())
-            assert ("unembed" in model.embedding.__dict__) == tied
+            packs = dtype is torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+            assert any("forward" in part.__dict__ for part in model.modules()) == packs
+            assert ("unembed" in model.embedding.__dict__) == (tied and packs)
             got = model(ids)
     off = (plain.double() - exact).abs().max()
     assert (got.double() - exact).abs().max() <= 2 * off + 1e-6

@@ -117,7 +117,7 @@ def test_heads_beside_data():
 @pytest.mark.parametrize(("name", "size"), [("smollm2", 3), ("minilm", 2)])
 def test_a_real_model_over_processes(name, size):
     get = pytest.importorskip("headwise.hub.get")
-    model = load_checkpoint(Path(get.get(name)), dtype=torch.float32)
+    model = load_checkpoint(Path(get.get(name)), dtype=torch.float64)  # rounding differs by CPU
     model.blocks = model.blocks[:3]
     ids = torch.randint(1000, 20000, (2, 12), generator=torch.Generator().manual_seed(0))
     whole = model(ids)
